@@ -958,7 +958,8 @@ typedef struct smol_generate_result {
     double slide_seconds;       /* time for that, included in decode_seconds */
     uint64_t n_reused; /* tokens of the prompt that were in a cache of prefixes: not evaluated */
     uint64_t n_guessed, n_guessed_right; /* with `lookup`: guesses that were evaluated */
-    uint64_t reserved[5];
+    uint64_t stop_text; /* number of the text in params->stop that ended it, from 1; 0: none did */
+    uint64_t reserved[4];
 } smol_generate_result;
 
 /* Appends prompt[0..n) to the context and generates. `params` may be NULL. *result (may be NULL) is

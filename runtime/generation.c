@@ -44,7 +44,8 @@ static smol_status tell_token(smol_generation *g, uint32_t id, smol_error *error
     status = file_settle(&blob->file, blob->path, status, error); /* it has the bytes */
     if (status)
         return status;
-    if (text.stopped)
+    g->result.stop_text = text.stop;
+    if (text.stop > 0)
         finish(g, SMOL_FINISH_STOP);
     tell(g, &text, id);
     return SMOL_OK;

@@ -46,8 +46,8 @@ struct keys {
 smol_status smol_keys_read(struct input *file, struct keys *keys, smol_error *error);
 void smol_keys_free(struct keys *keys);
 
-/* Returns the number of the key in an Authorization header (NULL: none), from 1, or 0 if it is not
+/* Returns the number of the key that a client has sent (NULL: none), from 1, or 0 if it is not
  * among the keys. The time does not depend on how much of a key is right. */
-size_t smol_keys_find(const struct keys *keys, const char *authorization);
+size_t smol_keys_find(const struct keys *keys, const char *secret);
 
 #endif

@@ -61,6 +61,21 @@ void smol_event_end(struct event *event)
     fputs("\n\n", event->file);
 }
 
+struct event smol_event_begin_named(FILE *out, const char *name)
+{
+    fprintf(out, "event: %s\n", name);
+    struct event event = smol_event_begin(out);
+    smol_json_open(&event.json, '{');
+    smol_json_member_text(&event.json, "type", name);
+    return event;
+}
+
+void smol_event_end_named(struct event *event)
+{
+    smol_json_close(&event->json, '}');
+    smol_event_end(event);
+}
+
 void smol_completion_no_usage(const struct job *job, struct json_out *json)
 {
     if (!job->include_usage)

@@ -35,6 +35,10 @@ struct event {
 struct event smol_event_begin(FILE *out);
 void smol_event_end(struct event *event);
 
+/* Begins and ends one with a name, which the object, open in between, has as its "type". */
+struct event smol_event_begin_named(FILE *out, const char *name);
+void smol_event_end_named(struct event *event);
+
 /* Writes a list of tokens in the form of chat completions: the text of each, with "bytes", its
  * log-probability, and those of its alternatives. `logprobs` is what smol_reply_take returns. */
 void smol_completion_logprobs(struct json_out *json, const struct job *job,

@@ -20,9 +20,9 @@ enum {
 };
 
 static const struct endpoint *const endpoints[] = {
-    &smol_endpoint_chat,       &smol_endpoint_completions, &smol_endpoint_responses,
-    &smol_endpoint_embeddings, &smol_endpoint_rerank,      &smol_endpoint_tokenize,
-    &smol_endpoint_detokenize,
+    &smol_endpoint_chat,     &smol_endpoint_completions,  &smol_endpoint_responses,
+    &smol_endpoint_messages, &smol_endpoint_count_tokens, &smol_endpoint_embeddings,
+    &smol_endpoint_rerank,   &smol_endpoint_tokenize,     &smol_endpoint_detokenize,
 };
 
 /* A request, from its headers until its answer has been sent. */
@@ -118,7 +118,10 @@ static enum MHD_Result queue_refusal(struct exchange *e, const struct refusal *r
     if (smol_held_start(&held, NULL))
         return MHD_NO;
     struct json_out json = {.file = held.file};
-    smol_refusal_write(refusal, &json);
+    if (e->endpoint && e->endpoint->write_refusal)
+        e->endpoint->write_refusal(refusal, &json);
+    else
+        smol_refusal_write(refusal, &json);
     fputc('\n', held.file);
     return queue_held(e, refusal->http, "application/json", &held);
 }
@@ -321,6 +324,16 @@ static bool is_json(const char *type)
            strchr(" \t;", type[sizeof json - 1]); /* which finds the terminating 0 too */
 }
 
+/* Returns the key that a request is sent with, in one of the two ways of clients, or NULL. */
+static const char *secret_of(const struct exchange *e)
+{
+    static const char scheme[] = "Bearer ";
+    const char *authorization = header(e, "Authorization");
+    if (authorization && strncasecmp(authorization, scheme, sizeof scheme - 1) == 0)
+        return authorization + sizeof scheme - 1;
+    return header(e, "x-api-key");
+}
+
 /* Refuses requests by their headers. */
 static void check_headers(struct exchange *e, const char *version)
 {
@@ -334,11 +347,10 @@ static void check_headers(struct exchange *e, const char *version)
     if (e->refusal.http || (e->page && e->page->is_public))
         return;
     const char *coding = header(e, "Content-Encoding");
-    e->client = smol_keys_find(keys, header(e, "Authorization"));
+    e->client = smol_keys_find(keys, secret_of(e));
     if (keys->n > 0 && !e->client)
         smol_refuse(&e->refusal, 401, "invalid_api_key",
-                    "a valid API key is needed: send "
-                    "Authorization: Bearer KEY");
+                    "a valid API key is needed: send Authorization: Bearer KEY, or x-api-key: KEY");
     else if (e->endpoint && !e->refusal.http && !is_json(header(e, "Content-Type")))
         smol_refuse(&e->refusal, 415, "not_json", "send Content-Type: application/json");
     else if (e->endpoint && coding && strcasecmp(coding, "identity") != 0)

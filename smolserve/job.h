@@ -44,6 +44,9 @@ struct reply {
     struct calls sent_calls;
     size_t n_ended;
     bool text_began;
+    /* of Anthropic's messages: blocks that began, and the type of the open one, static, or NULL */
+    size_t n_blocks;
+    const char *block;
     size_t n_listed;    /* tokens whose log-probabilities were written */
     size_t text_offset; /* of the next one, in characters */
     size_t n_passed;    /* bytes of the echoed prompt before it */
@@ -84,6 +87,8 @@ struct endpoint {
     void (*write_end)(struct job *job, FILE *out); /* of a stream without error */
     /* Writes the last event of a stream that fails. NULL: the object of a refused request. */
     void (*write_error)(struct job *job, FILE *out, const struct refusal *refusal);
+    /* Writes the object of a refused request. NULL: smol_refusal_write. */
+    void (*write_refusal)(const struct refusal *refusal, struct json_out *json);
 };
 
 struct job {
@@ -193,7 +198,7 @@ void smol_reply_token(void *user, uint32_t id, const float *logits, size_t n);
 
 /* The endpoints that make jobs. */
 extern const struct endpoint smol_endpoint_chat, smol_endpoint_completions, smol_endpoint_responses,
-    smol_endpoint_embeddings, smol_endpoint_rerank, smol_endpoint_tokenize,
-    smol_endpoint_detokenize;
+    smol_endpoint_messages, smol_endpoint_count_tokens, smol_endpoint_embeddings,
+    smol_endpoint_rerank, smol_endpoint_tokenize, smol_endpoint_detokenize;
 
 #endif

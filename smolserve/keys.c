@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "cli/numerals.h"
 #include "cli/text.h"
@@ -85,15 +84,11 @@ void smol_keys_free(struct keys *keys)
 }
 
 /* Compares all bytes of all keys. */
-size_t smol_keys_find(const struct keys *keys, const char *authorization)
+size_t smol_keys_find(const struct keys *keys, const char *secret)
 {
-    static const char scheme[] = "Bearer ";
     unsigned char given[KEY_MAX_BYTES] = {0};
     size_t found = 0;
-    if (!authorization || strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
-        return 0;
-    const char *secret = authorization + sizeof scheme - 1;
-    size_t size = strlen(secret);
+    size_t size = secret ? strlen(secret) : 0;
     if (size < KEY_MIN_BYTES || size > KEY_MAX_BYTES)
         return 0;
     for (size_t i = 0; i < size; i++)

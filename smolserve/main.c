@@ -79,6 +79,8 @@ static const struct command_line command = {
              "Prints `listening on http://HOST:PORT` when it is ready.\n",
     .notes =
         "POST /v1/chat/completions, /v1/completions and /v1/responses answer, whole or streamed;\n"
+        "POST /v1/messages does so in Anthropic's form, and /v1/messages/count_tokens counts "
+        "tokens.\n"
         "POST /v1/embeddings makes embeddings, /v1/rerank scores documents, /tokenize and\n"
         "/detokenize convert text to tokens and back. GET /v1/models lists the models, GET "
         "/health\n"

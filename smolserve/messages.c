@@ -1,17 +1,57 @@
-/* Conversations, see body.h. */
+/* Conversations, see messages.h and body.h. */
+#include "smolserve/messages.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "cli/request/calls.h"
 #include "cli/request/reasoning.h"
-#include "smolserve/body.h"
 #include "smolserve/server.h"
 
-/* Appends the JSON text of a string between its quotes. */
-static void add_inside(struct buffer *out, const uint8_t *start, const uint8_t *end)
+/* --- parts of messages ------------------------------------------------------------------------ */
+
+smol_status smol_messages_find(struct request_reader *r, const char *name, const char *starts,
+                               struct json_reader *at)
 {
-    smol_buffer_add(out, (const char *)start + 1, (size_t)(end - start) - 2);
+    bool found;
+    *at = r->json;
+    smol_status status = smol_member_seek(at, r->scratch, name, &found);
+    int c = found ? smol_json_peek(at) : 0;
+    if (status || (c > 0 && strchr(starts, c)))
+        return status;
+    return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: `%s` must be %s", r->field, name,
+                     starts[0] == '{'      ? "an object"
+                     : strchr(starts, '[') ? "a string or a list of texts"
+                                           : "a string");
+}
+
+smol_status smol_messages_copy(struct request_reader *r, const char *key, const char *name,
+                               const char *starts, struct buffer *out)
+{
+    struct request_reader inner = *r;
+    smol_status status = smol_messages_find(r, name, starts, &inner.json);
+    if (status)
+        return status;
+    smol_buffer_print(out, "%s", key);
+    if (smol_json_peek(&inner.json) == '[')
+        return smol_messages_join(&inner, out);
+    const uint8_t *start = inner.json.at;
+    status = smol_json_skip(&inner.json);
+    smol_buffer_add(out, (const char *)start, (size_t)(inner.json.at - start));
+    return status;
+}
+
+smol_status smol_messages_inside(struct request_reader *r, const char *name, struct buffer *out)
+{
+    struct json_reader at;
+    smol_status status = smol_messages_find(r, name, "\"", &at);
+    const uint8_t *start = at.at;
+    if (!status)
+        status = smol_json_string(&at, NULL, &(size_t){0});
+    if (!status)
+        smol_buffer_add(out, (const char *)start + 1, (size_t)(at.at - start) - 2);
+    return status;
 }
 
 /* Reads a part of a message's content, which must be a text, and appends it. */
@@ -36,21 +76,11 @@ static smol_status read_part(struct request_reader *r, struct buffer *out)
         return smol_fail(r->json.error, SMOL_ERROR_USAGE,
                          "%s: a part of `content` has the type %.*s: only text is supported",
                          r->field, (int)(length < 40 ? length : 40), length ? r->scratch : "");
-    at = r->json;
-    const bool refuses = strcmp(*type, "refusal") == 0;
-    status = smol_member_seek(&at, r->scratch, refuses ? *type : "text", &found);
-    if (!status && (!found || smol_json_peek(&at) != '"'))
-        return smol_member_fail(r, "a part of `content` has no text");
-    const uint8_t *start = at.at;
-    if (!status)
-        status = smol_json_string(&at, NULL, &length);
-    if (!status)
-        add_inside(out, start, at.at);
+    status = smol_messages_inside(r, strcmp(*type, "refusal") == 0 ? *type : "text", out);
     return status ? status : smol_json_skip(&r->json);
 }
 
-/* Writes the parts of a content as one text, each on lines of its own. */
-static smol_status join_parts(struct request_reader *r, struct buffer *out)
+smol_status smol_messages_join(struct request_reader *r, struct buffer *out)
 {
     bool more;
     smol_status status = smol_json_begin(&r->json, '[', &more);
@@ -65,6 +95,8 @@ static smol_status join_parts(struct request_reader *r, struct buffer *out)
     smol_buffer_add(out, "\"", 1);
     return status;
 }
+
+/* --- messages of a chat ----------------------------------------------------------------------- */
 
 /* Returns whether the member `name` of the object at the reader begins with one of `starts`. */
 static smol_status begins(struct request_reader *r, struct json_reader at, const char *name,
@@ -143,11 +175,8 @@ static smol_status check_value(struct request_reader *r, size_t length, struct f
     return status;
 }
 
-/* How much of a message is copied: all; of an item of a response, its role and content; and after
- * reasoning, which has begun the message, the content. */
-enum extent { ALL, ROLE_AND_CONTENT, CONTENT };
-
-static smol_status copy_message(struct request_reader *r, struct buffer *out, enum extent extent)
+smol_status smol_messages_copy_message(struct request_reader *r, struct buffer *out,
+                                       enum extent extent)
 {
     bool more, any = extent == CONTENT;
     struct found_members found = {0};
@@ -180,7 +209,7 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, en
             smol_buffer_add(out, (const char *)start, (size_t)(r->json.at - start));
         any |= keeps;
         if (!status && joins)
-            status = join_parts(r, out);
+            status = smol_messages_join(r, out);
         if (!status)
             status = smol_json_more(&r->json, '}', &more);
     }
@@ -192,234 +221,21 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, en
     return status;
 }
 
-/* --- items of responses ----------------------------------------------------------------------- */
-
-/* The end of the list of messages so far: what follows of the same turn is added to it. */
-enum turn { TURN_OTHER, TURN_ASSISTANT, TURN_CALLS, TURN_REASONING };
-
-/* Finds a member of the object at the reader. *at: its value, a string, unless `may_be_list`. */
-static smol_status find_text(struct request_reader *r, const char *name, bool may_be_list,
-                             struct json_reader *at)
+static smol_status copy_whole(struct request_reader *r, struct buffer *out, enum turn *turn)
 {
-    bool found;
-    *at = r->json;
-    smol_status status = smol_member_seek(at, r->scratch, name, &found);
-    int c = found ? smol_json_peek(at) : 0;
-    if (status || c == '"' || (may_be_list && c == '['))
-        return status;
-    return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: `%s` of an item must be a string",
-                     r->field, name);
+    (void)turn;
+    smol_buffer_add(out, ",", out->size > 1);
+    return smol_messages_copy_message(r, out, ALL);
 }
 
-/* Appends the JSON text of such a member. */
-static smol_status add_member(struct request_reader *r, const char *key, const char *name,
-                              struct buffer *out)
+smol_status smol_chat_set_messages(struct request_reader *r)
 {
-    struct json_reader at;
-    smol_status status = find_text(r, name, false, &at);
-    const uint8_t *start = at.at;
-    if (!status)
-        status = smol_json_skip(&at);
-    smol_buffer_print(out, "%s", key);
-    smol_buffer_add(out, (const char *)start, (size_t)(at.at - start));
-    return status;
+    return smol_messages_set(r, copy_whole);
 }
 
-/* A call that the model has made: a part of the assistant's message before it, as in a chat. */
-static smol_status copy_call(struct request_reader *r, struct buffer *out, enum turn *turn)
-{
-    static const char *const starts[] = {
-        [TURN_OTHER] = "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[",
-        [TURN_ASSISTANT] = ",\"tool_calls\":[",
-        [TURN_CALLS] = ",",
-        [TURN_REASONING] = ",\"tool_calls\":[",
-    };
-    size_t closed = *turn == TURN_CALLS ? 2 : *turn == TURN_OTHER ? 0 : 1; /* brackets */
-    if (out->failed)
-        return SMOL_OK;
-    out->size -= closed;
-    smol_buffer_print(out, "%s", starts[*turn]);
-    *turn = TURN_CALLS;
-    smol_status status = add_member(r, "{\"type\":\"function\",\"id\":", "call_id", out);
-    if (!status)
-        status = add_member(r, ",\"function\":{\"name\":", "name", out);
-    if (!status)
-        status = add_member(r, ",\"arguments\":", "arguments", out);
-    smol_buffer_print(out, "}}]}");
-    return status;
-}
+/* --- conversations ---------------------------------------------------------------------------- */
 
-static smol_status copy_result(struct request_reader *r, struct buffer *out)
-{
-    struct request_reader inner = *r;
-    smol_status status = add_member(r, "{\"role\":\"tool\",\"tool_call_id\":", "call_id", out);
-    if (!status)
-        status = find_text(r, "output", true, &inner.json);
-    if (!status && smol_json_peek(&inner.json) == '[') {
-        smol_buffer_print(out, ",\"content\":");
-        status = join_parts(&inner, out);
-    } else if (!status) {
-        status = add_member(r, ",\"content\":", "output", out);
-    }
-    smol_buffer_print(out, "}");
-    return status;
-}
-
-static const char no_content[] = ",\"content\":\"\"}"; /* the end of a message */
-
-/* Reasoning: the beginning of the assistant's message, to which what follows of the turn is
- * added. Its text is the `content`, or without one the `summary`. */
-static smol_status copy_reasoning(struct request_reader *r, struct buffer *out)
-{
-    static const char *const names[] = {"content", "summary"};
-    struct request_reader inner = *r;
-    bool has_text = false;
-    smol_status status = SMOL_OK;
-    for (size_t i = 0; i < 2 && !status; i++) {
-        struct json_reader at = r->json;
-        bool found;
-        status = smol_member_seek(&at, r->scratch, names[i], &found);
-        bool is_list = found && smol_json_peek(&at) == '[';
-        if (!status && found && !is_list && !smol_json_word(&at, "null"))
-            return smol_member_fail(r, "`content` and `summary` of an item must be lists");
-        if (is_list && !has_text)
-            inner.json = at;
-        has_text |= is_list;
-    }
-    if (status || !has_text)
-        return status ? status
-                      : smol_member_fail(r, "an item of type reasoning must have a list `content` "
-                                            "or `summary`");
-    smol_buffer_print(out, "{\"role\":\"assistant\",\"reasoning_content\":");
-    status = join_parts(&inner, out);
-    smol_buffer_print(out, "%s", no_content);
-    return status;
-}
-
-/* An assistant's message continues that of its reasoning. */
-static smol_status copy_message_item(struct request_reader *r, struct buffer *out, enum turn *turn)
-{
-    struct json_reader at = r->json;
-    bool found = false, assistant = false;
-    size_t length;
-    smol_status status = smol_member_seek(&at, r->scratch, "role", &found);
-    if (!status && found && smol_json_peek(&at) == '"') {
-        status = smol_json_string(&at, r->scratch, &length);
-        assistant = !status && smol_member_is(r->scratch, length, "assistant");
-    }
-    if (status)
-        return status;
-    bool continues = assistant && *turn == TURN_REASONING && !out->failed;
-    if (continues)
-        out->size -= sizeof no_content - 1;
-    else
-        smol_buffer_add(out, ",", out->size > 1);
-    *turn = assistant ? TURN_ASSISTANT : TURN_OTHER;
-    return copy_message(r, out, continues ? CONTENT : ROLE_AND_CONTENT);
-}
-
-/* Copies an item as a message, or as a part of the one before it. */
-static smol_status copy_item(struct request_reader *r, struct buffer *out, enum turn *turn)
-{
-    struct json_reader at = r->json;
-    bool found = false;
-    size_t length = 0;
-    if (smol_json_peek(&r->json) != '{')
-        return smol_member_fail(r, "an item must be an object");
-    smol_status status = smol_member_seek(&at, r->scratch, "type", &found);
-    if (!status && found)
-        status = find_text(r, "type", false, &at);
-    if (!status && found)
-        status = smol_json_string(&at, r->scratch, &length);
-    if (status)
-        return status;
-    bool calls = found && smol_member_is(r->scratch, length, "function_call");
-    bool result = found && smol_member_is(r->scratch, length, "function_call_output");
-    bool reasons = found && smol_member_is(r->scratch, length, "reasoning");
-    if (found && !calls && !result && !reasons && !smol_member_is(r->scratch, length, "message"))
-        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                         "%s: an item has the type %.*s: only message, reasoning, function_call "
-                         "and function_call_output are supported",
-                         r->field, (int)(length < 40 ? length : 40), r->scratch);
-    if (!found || smol_member_is(r->scratch, length, "message"))
-        return copy_message_item(r, out, turn);
-    if (out->size > 1 && (!calls || *turn == TURN_OTHER))
-        smol_buffer_add(out, ",", 1);
-    if (calls)
-        status = copy_call(r, out, turn);
-    else if (reasons)
-        status = copy_reasoning(r, out);
-    else
-        status = copy_result(r, out);
-    if (!calls)
-        *turn = reasons ? TURN_REASONING : TURN_OTHER;
-    return status ? status : smol_json_skip(&r->json);
-}
-
-/* Copies a tool, whose members besides its type become those of a chat's `function`. */
-static smol_status copy_tool(struct request_reader *r, struct buffer *out)
-{
-    bool more, any = false;
-    size_t length;
-    if (smol_json_peek(&r->json) != '{')
-        return smol_member_fail(r, "a tool must be an object");
-    smol_status status = smol_json_begin(&r->json, '{', &more);
-    smol_buffer_print(out, "{\"type\":\"function\",\"function\":{");
-    while (!status && more) {
-        smol_json_peek(&r->json);
-        const uint8_t *start = r->json.at;
-        status = smol_json_name(&r->json, r->scratch, &length);
-        if (status)
-            return status;
-        bool is_type = smol_member_is(r->scratch, length, "type");
-        int c = smol_json_peek(&r->json);
-        if (is_type && c == '"')
-            status = smol_json_string(&r->json, r->scratch, &length);
-        if (status)
-            return status;
-        if (is_type && (c != '"' || !smol_member_is(r->scratch, length, "function")))
-            return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                             "%s: only tools of type \"function\" are supported", r->field);
-        if (!is_type) {
-            status = smol_json_skip(&r->json);
-            smol_buffer_add(out, ",", any);
-            smol_buffer_add(out, (const char *)start, (size_t)(r->json.at - start));
-            any = true;
-        }
-        if (!status)
-            status = smol_json_more(&r->json, '}', &more);
-    }
-    smol_buffer_print(out, "}}");
-    return status;
-}
-
-smol_status smol_chat_set_flat_tools(struct request_reader *r)
-{
-    bool more;
-    struct buffer out = {0};
-    struct json_reader start = r->json;
-    smol_status status = smol_member_copy_json(r, '[', &smol_body_job(r)->tools);
-    if (status)
-        return status;
-    r->json = start;
-    status = smol_json_begin(&r->json, '[', &more);
-    smol_buffer_add(&out, "[", 1);
-    while (!status && more) {
-        smol_buffer_add(&out, ",", out.size > 1);
-        status = copy_tool(r, &out);
-        if (!status)
-            status = smol_json_more(&r->json, ']', &more);
-    }
-    smol_buffer_add(&out, "]", 2); /* and a 0 */
-    r->request->tools = out.text;
-    return !status && out.failed ? smol_fail_memory(r->json.error, "a request") : status;
-}
-
-/* --- lists ------------------------------------------------------------------------------------ */
-
-/* Copies the messages, with contents that are lists of texts as one text: chat templates expect
- * that. */
-static smol_status set_list(struct request_reader *r, bool has_items)
+smol_status smol_messages_list(struct request_reader *r, smol_copy_element *copy, char **list)
 {
     bool more;
     struct buffer out = {0};
@@ -427,12 +243,9 @@ static smol_status set_list(struct request_reader *r, bool has_items)
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list");
     smol_status status = smol_json_begin(&r->json, '[', &more);
-    if (!status && !more)
-        return smol_member_fail(r, "expected at least one");
     smol_buffer_add(&out, "[", 1);
     while (!status && more) {
-        smol_buffer_add(&out, ",", !has_items && out.size > 1);
-        status = has_items ? copy_item(r, &out, &turn) : copy_message(r, &out, ALL);
+        status = copy(r, &out, &turn);
         if (!status)
             status = smol_json_more(&r->json, ']', &more);
     }
@@ -442,19 +255,35 @@ static smol_status set_list(struct request_reader *r, bool has_items)
     if (status)
         free(out.text);
     else
-        r->request->messages = out.text;
-    r->request->is_chat = true;
+        *list = out.text;
     return status;
 }
 
-smol_status smol_chat_set_messages(struct request_reader *r)
+smol_status smol_messages_set(struct request_reader *r, smol_copy_element *copy)
 {
-    return set_list(r, false);
+    char **messages = &r->request->messages;
+    r->request->is_chat = true;
+    smol_status status = smol_messages_list(r, copy, messages);
+    return status || (*messages)[1] != ']' ? status : smol_member_fail(r, "expected at least one");
 }
 
-smol_status smol_chat_set_items(struct request_reader *r)
+smol_status smol_messages_instruct(struct job *job, smol_error *error)
 {
-    return set_list(r, true);
+    struct buffer out = {0};
+    const char *messages = job->request.messages;
+    if (!job->instructions)
+        return SMOL_OK;
+    smol_buffer_print(&out, "[{\"role\": \"system\", \"content\": ");
+    smol_buffer_add(&out, job->instructions, strlen(job->instructions));
+    smol_buffer_add(&out, "}, ", 3);
+    smol_buffer_add(&out, messages + 1, strlen(messages)); /* without the bracket, with the 0 */
+    if (out.failed) {
+        free(out.text);
+        return smol_fail_memory(error, "a request");
+    }
+    free(job->request.messages);
+    job->request.messages = out.text;
+    return SMOL_OK;
 }
 
 smol_status smol_chat_prepare(struct job *job, smol_error *error)

@@ -278,21 +278,12 @@ void smol_response_whole(struct job *job, struct json_out *json)
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* Opens the data of an event: its type and number. */
+/* Begins an event, which has a number. */
 static struct event begin_event(struct job *job, FILE *out, const char *type)
 {
-    fprintf(out, "event: %s\n", type);
-    struct event event = smol_event_begin(out);
-    smol_json_open(&event.json, '{');
-    smol_json_member_text(&event.json, "type", type);
+    struct event event = smol_event_begin_named(out, type);
     smol_json_member_whole(&event.json, "sequence_number", job->n_events++);
     return event;
-}
-
-static void end_event(struct event *event)
-{
-    smol_json_close(&event->json, '}');
-    smol_event_end(event);
 }
 
 static void write_state(struct job *job, FILE *out, const char *type, bool ended)
@@ -300,7 +291,7 @@ static void write_state(struct job *job, FILE *out, const char *type, bool ended
     struct event event = begin_event(job, out, type);
     smol_json_key(&event.json, "response");
     write_object(job, &event.json, ended);
-    end_event(&event);
+    smol_event_end_named(&event);
 }
 
 /* Opens an event about the only part of item i, the reasoning or the message. */
@@ -319,7 +310,7 @@ static void write_part_event(struct job *job, FILE *out, const char *type, size_
     struct event event = begin_part_event(job, out, type, i);
     smol_json_key(&event.json, "part");
     write_part(&event.json, is_reasoning(&job->replies[0], i), text, logprobs);
-    end_event(&event);
+    smol_event_end_named(&event);
 }
 
 /* Writes an event about the text of that part: `what` is "delta" or "done". */
@@ -334,7 +325,7 @@ static void write_text_event(struct job *job, FILE *out, const char *what, size_
     smol_json_text(&event.json, text->text, text->size);
     if (!reasons)
         write_logprobs(&event.json, logprobs);
-    end_event(&event);
+    smol_event_end_named(&event);
 }
 
 static void write_arguments_event(struct job *job, FILE *out, const char *type, const char *key,
@@ -345,7 +336,7 @@ static void write_arguments_event(struct job *job, FILE *out, const char *type, 
     smol_json_member_whole(&event.json, "output_index", i + first_call(&job->replies[0]));
     smol_json_key(&event.json, key);
     smol_json_text(&event.json, arguments->text, arguments->size);
-    end_event(&event);
+    smol_event_end_named(&event);
 }
 
 /* Tells that item i begins, or has ended. */
@@ -356,7 +347,7 @@ static void write_item_event(struct job *job, FILE *out, size_t i, bool ended)
     smol_json_member_whole(&event.json, "output_index", i);
     smol_json_key(&event.json, "item");
     write_item(job, &event.json, i, ended);
-    end_event(&event);
+    smol_event_end_named(&event);
 }
 
 /* Ends the items before item n. */
@@ -465,5 +456,5 @@ void smol_response_error(struct job *job, FILE *out, const struct refusal *refus
 {
     struct event event = begin_event(job, out, "error");
     smol_refusal_write_members(refusal, &event.json);
-    end_event(&event);
+    smol_event_end_named(&event);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/request/reasoning.h"
-#include "smolserve/body.h"
+#include "smolserve/messages.h"
 
 /* The only message of an input that is a text. */
 static smol_status wrap_text(struct request_reader *r)
@@ -151,26 +151,6 @@ static const struct request_member members[] = {
     {"top_logprobs", smol_set_logprobs},
 };
 
-/* Puts the instructions before the messages, as a system message. */
-static smol_status add_instructions(struct job *job, smol_error *error)
-{
-    struct buffer out = {0};
-    const char *messages = job->request.messages;
-    if (!job->instructions)
-        return SMOL_OK;
-    smol_buffer_print(&out, "[{\"role\": \"system\", \"content\": ");
-    smol_buffer_add(&out, job->instructions, strlen(job->instructions));
-    smol_buffer_add(&out, "}, ", 3);
-    smol_buffer_add(&out, messages + 1, strlen(messages)); /* without the bracket, with the 0 */
-    if (out.failed) {
-        free(out.text);
-        return smol_fail_memory(error, "a request");
-    }
-    free(job->request.messages);
-    job->request.messages = out.text;
-    return SMOL_OK;
-}
-
 static smol_status check_logprobs(struct job *job, const char **param, smol_error *error)
 {
     int *logprobs = &job->request.logprobs;
@@ -195,7 +175,7 @@ static smol_status check_response(struct job *job, const char **param, smol_erro
         *param = "input";
         return smol_fail(error, SMOL_ERROR_USAGE, "input: missing");
     }
-    return add_instructions(job, error);
+    return smol_messages_instruct(job, error);
 }
 
 const struct endpoint smol_endpoint_responses = {

@@ -69,21 +69,30 @@ static smol_status add_variable(struct request *request, const char *name, const
     return SMOL_OK;
 }
 
+/* Sets the variables with which templates turn reasoning on and off. */
+static smol_status set_switches(struct request *request, const smol_model *model, const char *value,
+                                smol_error *error)
+{
+    static const char *const switches[] = {"enable_thinking", "thinking"};
+    smol_status status = SMOL_OK;
+    for (size_t i = 0; i < sizeof switches / sizeof switches[0] && !status; i++)
+        if (smol_chat_reads(model, switches[i]))
+            status = add_variable(request, switches[i], value, error);
+    return status;
+}
+
 smol_status smol_request_apply_effort(struct request *request, const smol_model *model,
                                       smol_error *error)
 {
-    static const char *const switches[] = {"enable_thinking", "thinking"};
     char value[16];
     smol_status status = SMOL_OK;
-    if (!request->effort)
-        return SMOL_OK;
-    if (request->effort == efforts[EFFORT_NONE]) {
+    bool off = request->thinking == THINKING_OFF || request->effort == efforts[EFFORT_NONE];
+    if (off)
         request->reasoning_budget = 0;
-        for (size_t i = 0; i < sizeof switches / sizeof switches[0] && !status; i++)
-            if (smol_chat_reads(model, switches[i]))
-                status = add_variable(request, switches[i], "false", error);
+    if (off || request->thinking == THINKING_ON)
+        status = set_switches(request, model, off ? "false" : "true", error);
+    if (status || off || !request->effort)
         return status;
-    }
     snprintf(value, sizeof value, "\"%s\"", request->effort);
     if (smol_chat_reads(model, "reasoning_effort"))
         return add_variable(request, "reasoning_effort", value, error);

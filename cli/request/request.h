@@ -13,12 +13,13 @@ struct request {
     char *messages; /* JSON text, or NULL */
     /* JSON texts, or NULL, as in smol_chat_params; only with messages */
     char *tools, *documents, *variables;
-    char *tool_choice;               /* "auto", "none", "required" or a name; or NULL */
-    bool one_call;                   /* at most one call of a tool */
-    bool is_chat;                    /* it has messages, or had them */
-    bool raw_reasoning;              /* reasoning stays in the text, with its markers */
-    size_t reasoning_budget;         /* tokens; SIZE_MAX: no limit */
-    const char *effort;              /* OpenAI's word for it, static, or NULL */
+    char *tool_choice;       /* "auto", "none", "required" or a name; or NULL */
+    bool one_call;           /* at most one call of a tool */
+    bool is_chat;            /* it has messages, or had them */
+    bool raw_reasoning;      /* reasoning stays in the text, with its markers */
+    size_t reasoning_budget; /* tokens; SIZE_MAX: no limit */
+    const char *effort;      /* OpenAI's word for it, static, or NULL */
+    enum thinking { THINKING_DEFAULT, THINKING_ON, THINKING_OFF } thinking;
     struct wanted_constraint format; /* of the answer */
     size_t n_prompt;
     smol_sampler_params sampler;

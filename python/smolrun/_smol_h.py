@@ -247,7 +247,8 @@ class GenerateResult(ctypes.Structure):
         ("n_reused", ctypes.c_uint64),
         ("n_guessed", ctypes.c_uint64),
         ("n_guessed_right", ctypes.c_uint64),
-        ("reserved", ctypes.c_uint64 * 5),
+        ("stop_text", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64 * 4),
     ]
 
 

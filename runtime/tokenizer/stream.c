@@ -29,7 +29,7 @@ struct decoding {
 struct stream {
     struct stop_string *stop; /* (n_stop) */
     size_t n_stop;
-    bool stopped;
+    size_t found; /* number of the stop string that has ended it, from 1, or 0 */
     struct decoding decoding;
     uint8_t unfinished[UTF8_MAX];
     size_t n_unfinished;
@@ -62,18 +62,20 @@ static smol_status init_stop(struct stop_string *stop, const char *text, smol_er
     return SMOL_OK;
 }
 
-/* Matches the next byte of the text. Returns the size of the longest stop string that it completes,
- * or 0. */
+/* Matches the next byte of the text. Returns the number of the longest stop string that it
+ * completes, from 1, or 0. */
 static size_t match(struct stream *stream, char byte)
 {
-    size_t complete = 0;
+    size_t longest = 0, found = 0;
     for (size_t i = 0; i < stream->n_stop; i++) {
         struct stop_string *stop = &stream->stop[i];
         stop->matched = advance(stop, stop->matched, byte);
-        if (stop->matched == stop->size && stop->size > complete)
-            complete = stop->size;
+        if (stop->matched == stop->size && stop->size > longest) {
+            longest = stop->size;
+            found = i + 1;
+        }
     }
-    return complete;
+    return found;
 }
 
 static size_t held_back(const struct stream *stream)
@@ -159,15 +161,12 @@ static void append(struct stream *stream, uint32_t code_point)
 {
     uint8_t bytes[UTF8_MAX];
     size_t n = is_stripped(&stream->decoding, code_point) ? 0 : smol_utf8_encode(code_point, bytes);
-    size_t complete = 0;
     for (size_t i = 0; i < n; i++) {
         stream->text[stream->size++] = (char)bytes[i];
-        complete = match(stream, (char)bytes[i]);
+        stream->found = match(stream, (char)bytes[i]);
     }
-    if (complete > 0) {
-        stream->size -= complete;
-        stream->stopped = true;
-    }
+    if (stream->found > 0)
+        stream->size -= stream->stop[stream->found - 1].size;
 }
 
 static void decode_one(struct stream *stream)
@@ -181,10 +180,10 @@ static void decode_one(struct stream *stream)
 
 static void push_byte(struct stream *stream, uint8_t byte)
 {
-    if (stream->stopped)
+    if (stream->found)
         return;
     stream->unfinished[stream->n_unfinished++] = byte;
-    while (!stream->stopped &&
+    while (!stream->found &&
            smol_utf8_unfinished(stream->unfinished, stream->n_unfinished) < stream->n_unfinished)
         decode_one(stream);
 }
@@ -193,7 +192,7 @@ static void push_byte(struct stream *stream, uint8_t byte)
 static void show(struct stream *stream, size_t held, struct stream_text *out)
 {
     stream->shown = stream->size - held;
-    *out = (struct stream_text){stream->text, stream->shown, stream->stopped};
+    *out = (struct stream_text){stream->text, stream->shown, stream->found};
 }
 
 smol_status smol_stream_push(struct stream *stream, const void *bytes, size_t size,
@@ -204,7 +203,7 @@ smol_status smol_stream_push(struct stream *stream, const void *bytes, size_t si
         return status;
     for (size_t i = 0; i < size; i++)
         push_byte(stream, ((const uint8_t *)bytes)[i]);
-    show(stream, stream->stopped ? 0 : held_back(stream), out);
+    show(stream, stream->found ? 0 : held_back(stream), out);
     return SMOL_OK;
 }
 
@@ -217,7 +216,7 @@ static void end_run(struct stream *stream)
     struct buffer *bytes = &stream->decoding.bytes;
     const uint8_t *run = (const uint8_t *)bytes->text;
     bool is_text = smol_utf8_well_formed(run, bytes->size) == bytes->size;
-    for (size_t i = 0; i < bytes->size && !stream->stopped; i++) {
+    for (size_t i = 0; i < bytes->size && !stream->found; i++) {
         if (is_text)
             push_byte(stream, run[i]);
         else
@@ -286,7 +285,7 @@ smol_status smol_stream_finish(struct stream *stream, struct stream_text *out, s
     if (status)
         return status;
     end_run(stream);
-    while (stream->n_unfinished > 0 && !stream->stopped)
+    while (stream->n_unfinished > 0 && !stream->found)
         decode_one(stream);
     show(stream, 0, out);
     return SMOL_OK;

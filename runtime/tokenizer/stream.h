@@ -24,7 +24,7 @@ void smol_stream_free(struct stream *stream);
 struct stream_text {
     const char *text;
     size_t size;
-    bool stopped; /* a stop string followed; later calls return no text */
+    size_t stop; /* number of the stop string that followed, from 1; later calls return no text */
 };
 
 /* Appends bytes[0..size). Ill-formed sequences become U+FFFD, as in Python's incremental decoder

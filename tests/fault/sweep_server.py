@@ -57,6 +57,17 @@ def call(k):
     return {"input": [*user(0), made, result], "tools": [tool(k)["function"] | {"type": "function"}], "tool_choice": "required", "max_output_tokens": 60}
 
 
+def blocks(k):
+    """A conversation of Anthropic's form with a call and its result."""
+    turns = [[{"type": "text", "text": "ab"}, {"type": "text", "text": f"{k}"}],
+             [{"type": "thinking", "thinking": "ab"}, {"type": "text", "text": "a"}, {"type": "tool_use", "id": f"c{k}", "name": f"t{k}", "input": {}}],
+             [{"type": "tool_result", "tool_use_id": f"c{k}", "content": [{"type": "text", "text": "ab"}]}, {"type": "text", "text": "b"}]]  # fmt: skip
+    messages = [{"role": ("user", "assistant")[i % 2], "content": turn} for i, turn in enumerate(turns)]
+    function = tool(k)["function"]
+    tools = [{"name": function["name"], "input_schema": function["parameters"]}]
+    return {"system": [{"type": "text", "text": "ba"}], "messages": messages, "tools": tools, "stop_sequences": ["zz"]}
+
+
 SETTINGS = {"max_tokens": 6, "temperature": 1, "seed": 5}
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 LOGPROBS = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
@@ -87,6 +98,10 @@ REQUESTS = {
     "shortened": ("/v1/responses", lambda k: {"input": [*user(k), {"role": "assistant", "content": "x" * 600}, *user(k)], "truncation": "auto"}),
     "response with calls": ("/v1/responses", call),
     "response with calls streamed": ("/v1/responses", lambda k: call(k) | {"stream": True}),
+    "message": ("/v1/messages", lambda k: blocks(k) | {"thinking": {"type": "enabled", "budget_tokens": 3}, "output_config": {"effort": "medium"}}),
+    "message with calls": ("/v1/messages", lambda k: blocks(k) | {"tool_choice": {"type": "any"}, "max_tokens": 60}),
+    "message streamed": ("/v1/messages", lambda k: blocks(k) | {"tool_choice": {"type": "any"}, "max_tokens": 60, "stream": True}),
+    "counted": ("/v1/messages/count_tokens", blocks),
     "embeddings": ("/v1/embeddings", lambda k: {"input": [f"abc {k}", "ab"]}),
     "rerank": ("/v1/rerank", lambda k: {"model": "ranker", "query": f"abc {k}", "documents": ["ab", {"text": "ba c"}], "return_documents": True}),
     "tokenize": ("/tokenize", lambda k: {"messages": user(k)}),
@@ -163,7 +178,7 @@ class Server:
         return f"ended with status {status}: {errors}" if status or errors else None
 
 
-SETTINGS_OF = {CHAT: SETTINGS, "/v1/completions": SETTINGS, "/v1/responses": {"temperature": 1, "seed": 5}}
+SETTINGS_OF = {CHAT: SETTINGS, "/v1/completions": SETTINGS, "/v1/responses": {"temperature": 1, "seed": 5}, "/v1/messages": SETTINGS}
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -172,7 +187,7 @@ SETTINGS_OF = {CHAT: SETTINGS, "/v1/completions": SETTINGS, "/v1/responses": {"t
 def essence(data):
     """An answer without what differs each time: ids, times, how the text is cut into events, what was cached."""
     if not data.startswith(b"data: ") and not data.startswith(b"event: "):
-        return re.sub(rb'"(id|created|created_at|cached_tokens)": ("[a-z_-]*[0-9a-f]{24}"|\d+)', rb"\1", data)
+        return re.sub(rb'"(id|created|created_at|cached_tokens|input_tokens|cache_read_input_tokens)": ("[a-z_-]*[0-9a-f]{24}"|\d+)', rb"\1", data)
     events = [json.loads(line[6:]) for line in data.split(b"\n") if line.startswith(b"data: {")]
     texts = {}
     for event in events:
@@ -180,7 +195,9 @@ def essence(data):
             delta = choice.get("delta", {})
             calls = "".join(call["function"]["arguments"] for call in delta.get("tool_calls") or [])
             texts[choice["index"]] = texts.get(choice["index"], "") + (choice.get("text") or delta.get("content") or calls)
-        texts["delta"] = texts.get("delta", "") + event.get("delta", "")
+        delta = event.get("delta", "")
+        delta = delta if isinstance(delta, str) else delta.get("text", delta.get("partial_json", ""))
+        texts["delta"] = texts.get("delta", "") + delta
     done = [event["response"]["output"][0]["content"] for event in events if event.get("type") in ("response.completed", "response.incomplete")]
     return texts, done, data.endswith(b"[DONE]\n\n")
 
@@ -192,7 +209,7 @@ def complaint(got, right):
     status, data = got
     if status in (500, 503):
         error = json.loads(data)["error"]
-        return None if error["type"] == "server_error" and error["message"] else f"{got}"
+        return None if error["type"] in ("server_error", "api_error", "overloaded_error") and error["message"] else f"{got}"
     if status == right[0] == 200 and b'"code": "out_of_memory"' in data:
         return None  # the last event of a stream
     return None if status == right[0] and essence(data) == essence(right[1]) else f"{got}, not {right}"

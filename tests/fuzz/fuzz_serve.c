@@ -1,7 +1,7 @@
 /* smolserve as a whole, in this process, but for its command line and its sandbox. An input is what
  * a client sends: bytes as they are, or the body of a request to an endpoint. Then the client waits
  * for the answer, or goes away. An answer is HTTP, its body is JSON or events of JSON, and an error
- * is told in the form of OpenAI. Nothing of the request is left in the server. */
+ * is told in the form of OpenAI or Anthropic. Nothing of the request is left in the server. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -32,7 +32,7 @@ struct way {
 static const struct endpoint *const endpoints[] = {
     &smol_endpoint_chat,       &smol_endpoint_completions, &smol_endpoint_responses,
     &smol_endpoint_embeddings, &smol_endpoint_tokenize,    &smol_endpoint_detokenize,
-    &smol_endpoint_rerank,
+    &smol_endpoint_rerank,     &smol_endpoint_messages,    &smol_endpoint_count_tokens,
 };
 enum { N_ENDPOINTS = sizeof endpoints / sizeof endpoints[0] };
 
@@ -215,7 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct server *server = start();
     struct fuzz_input in = {data, size};
     uint8_t first = fuzz_take_byte(&in);
-    const struct way way = {first & 7, first >> 3 & 1, first >> 4 & 1, 1 + (first >> 5)};
+    const struct way way = {first & 15, first >> 4 & 1, first >> 5 & 1, 1 + (first >> 6)};
     struct buffer request = {0}, answer = {0};
     int fd = dial();
     if (way.endpoint == 0)

@@ -617,7 +617,7 @@ def requests():
 
 def clients():
     def to(endpoint, pieces=1, chunked=False, leaves=False, **members):
-        return bytes([endpoint | chunked << 3 | leaves << 4 | (pieces - 1) << 5]) + compact({"model": "model"} | members)
+        return bytes([endpoint | chunked << 4 | leaves << 5 | (pieces - 1) << 6]) + compact({"model": "model"} | members)
 
     messages = [{"role": "system", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}]
     function = {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "boolean"}}, "required": ["x"]}}
@@ -645,6 +645,14 @@ def clients():
     yield "tokenize", to(5, messages=messages, chat_template_kwargs={"enable_thinking": False})
     yield "detokenize", to(6, tokens=[1, 2, 3])
     yield "rerank", to(7, query="a", documents=["b", {"text": "c"}], top_n=1, return_documents=True, rank_fields=[])
+    blocks = [{"type": "thinking", "thinking": "b", "signature": ""}, {"type": "text", "text": "c"}, {"type": "tool_use", "id": "c", "name": "f", "input": {}}]
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "1"}]}
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": blocks}, {"role": "user", "content": [result, {"type": "text", "text": "d"}]}]
+    custom = [{"type": "custom", "name": "f", "description": "e", "input_schema": function["parameters"]}]
+    yield "blocks", to(8, messages=turns, system=[{"type": "text", "text": "b"}], max_tokens=2, stop_sequences=["z"], thinking={"type": "enabled", "budget_tokens": 1},
+                       output_config={"effort": "medium", "format": {"type": "json_schema", "schema": {"enum": [1, "a"]}}})  # fmt: skip
+    yield "blocks_calls", to(8, messages=turns, tools=custom, tool_choice={"type": "tool", "name": "f"}, max_tokens=40, stream=True, thinking={"type": "disabled"})
+    yield "count", to(9, messages=turns, tools=custom, tool_choice={"type": "none", "disable_parallel_tool_use": True}, cache_control={})
     for name, text in {
         "get": b"GET /v1/models/model?x HTTP/1.1\r\nHost: [::1]:80\r\nAuthorization: Bearer key\r\n\r\nHEAD /metrics HTTP/1.0\r\n\r\n",
         "post": b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json;\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
