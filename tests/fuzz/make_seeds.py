@@ -742,7 +742,8 @@ def tools():
                b'<|tool_call_start|>\n```python\nf(x=1,y=[2])\ng()\n```\n<|tool_call_end|>\n<|tool_call_start|>\n```python\nf(',
                b'```\n[{"name": "f", "arguments": {"x": 1}}, {"name": "g"}]\n```\n```',
                b'a\n<tool_calls>[{"name": "f", "arguments": {"x": 1}, "id": "2"}, {"name": "g"}]</tool_calls>\n<tool_calls>[{',
-               b'a\n<function name="f"><param name="x">1</param><param name="y"><![CDATA[<\n]]></param></function>\n<function name="g"></fun']  # fmt: skip
+               b'a\n<function name="f"><param name="x">1</param><param name="y"><![CDATA[<\n]]></param></function>\n<function name="g"></fun',
+               b'<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "f", "parameters": {"x": 1}}\n]<|END_ACTION|>']  # fmt: skip
     for style, answer in enumerate(answers):
         yield f"style{style + 1}", bytes([style]) + listed + b"\0" + answer
     yield "required", bytes([len(answers) * 2]) + listed + b"\0"
