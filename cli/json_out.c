@@ -219,3 +219,9 @@ void smol_json_member_flag(struct json_out *json, const char *key, bool value)
     smol_json_key(json, key);
     smol_json_literal(json, value ? "true" : "false");
 }
+
+void smol_json_member_null(struct json_out *json, const char *key)
+{
+    smol_json_key(json, key);
+    smol_json_literal(json, "null");
+}

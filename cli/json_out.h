@@ -55,9 +55,10 @@ void smol_json_bytes(struct json_out *json, const char *bytes, size_t size);
 /* Makes a key of the string that was written last. */
 void smol_json_make_key(struct json_out *json);
 
-/* smol_json_member_flag writes a member that is true or false. smol_json_literal writes the value
+/* Write a member that is true or false, and one that is null. smol_json_literal writes the value
  * `word`: true, false or null. */
 void smol_json_member_flag(struct json_out *json, const char *key, bool value);
+void smol_json_member_null(struct json_out *json, const char *key);
 void smol_json_literal(struct json_out *json, const char *word);
 
 #endif

@@ -66,6 +66,10 @@ static smol_status tell_rest(smol_generation *g, smol_error *error)
     smol_status status = smol_stream_finish(g->stream, &text, error);
     if (status)
         return status;
+    if (text.stop > 0 && g->result.finish != SMOL_FINISH_CANCELLED) {
+        g->result.stop_text = text.stop;
+        finish(g, SMOL_FINISH_STOP);
+    }
     if (text.size > 0)
         tell(g, &text, SMOL_NO_TOKEN);
     return SMOL_OK;

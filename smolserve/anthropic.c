@@ -2,8 +2,10 @@
  * request; blocks.c reads its conversation, anthropic_answer.c writes the answer. */
 #include "smolserve/anthropic.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "cli/request/calls.h"
 #include "cli/request/reasoning.h"
 #include "smolserve/messages.h"
 
@@ -23,9 +25,9 @@ static smol_status set_system(struct request_reader *r)
     return !status && out.failed ? smol_fail_memory(r->json.error, "a request") : status;
 }
 
-/* A word that is the member `type` of the object at the reader, which has no other members than
- * `names`. */
-static smol_status find_type(struct request_reader *r, const char *const *names,
+/* Reads the member `type` of the object at the reader, one of `words`. The object has no other
+ * members than `names`. */
+static smol_status read_type(struct request_reader *r, const char *const *names,
                              const char *const *words, const char *what, size_t *index)
 {
     struct request_reader inner = *r;
@@ -47,6 +49,19 @@ static smol_status seek(struct request_reader *r, const char *name, struct reque
     return status;
 }
 
+/* Copies the name of the tool that must be called. */
+static smol_status copy_name(struct request_reader *r)
+{
+    struct request_reader inner = *r;
+    size_t size;
+    smol_status status = smol_messages_find(r, "name", "\"", &inner.json);
+    if (!status)
+        status = smol_member_text(&inner, &r->request->tool_choice, &size);
+    if (!status && smol_is_choice_word(r->request->tool_choice))
+        return smol_member_fail(r, "a tool called auto, none or required cannot be chosen");
+    return status;
+}
+
 /* Reads {"type": WORD, "name": NAME, "disable_parallel_tool_use": FLAG}. */
 static smol_status set_tool_choice(struct request_reader *r)
 {
@@ -57,16 +72,15 @@ static smol_status set_tool_choice(struct request_reader *r)
     size_t i = 0;
     bool found = false;
     smol_status status =
-        find_type(r, names, words, "expected auto, any, none or tool as `type`", &i);
+        read_type(r, names, words, "expected auto, any, none or tool as `type`", &i);
     if (!status)
         status = seek(r, "disable_parallel_tool_use", &inner, &found);
     if (!status && found)
         status = smol_member_flag(&inner, &r->request->one_call);
-    if (!status && !choices[i])
-        status = smol_messages_find(r, "name", "\"", &inner.json);
-    if (status || !choices[i])
-        return status ? status : smol_set_tool_choice(r); /* which takes the name */
-    status = smol_member_copy(r, choices[i], strlen(choices[i]), &r->request->tool_choice);
+    if (!status && choices[i])
+        status = smol_member_copy(r, choices[i], strlen(choices[i]), &r->request->tool_choice);
+    else if (!status)
+        status = copy_name(r);
     return status ? status : smol_json_skip(&r->json);
 }
 
@@ -81,7 +95,7 @@ static smol_status set_thinking(struct request_reader *r)
     size_t i = 0;
     bool found = false;
     smol_status status =
-        find_type(r, names, words, "expected enabled, adaptive or disabled as `type`", &i);
+        read_type(r, names, words, "expected enabled, adaptive or disabled as `type`", &i);
     if (!status)
         status = seek(r, "budget_tokens", &inner, &found);
     if (!status && found)
@@ -89,8 +103,8 @@ static smol_status set_thinking(struct request_reader *r)
     if (!status)
         status = seek(r, "display", &inner, &found);
     if (!status && found)
-        status = smol_member_word(&inner, displays,
-                                  "expected summarized as `display`: thinking is shown", &(size_t){0});
+        status = smol_member_word(&inner, displays, "display: only summarized is supported",
+                                  &(size_t){0});
     if (!status)
         r->request->thinking = kinds[i];
     return status ? status : smol_json_skip(&r->json);
@@ -119,8 +133,7 @@ static smol_status set_output_config(struct request_reader *r)
 static smol_status set_speed(struct request_reader *r)
 {
     static const char *const words[] = {"standard", NULL};
-    return smol_member_word(r, words, "expected standard: this server has one speed",
-                            &(size_t){0});
+    return smol_member_word(r, words, "expected standard: this server has one speed", &(size_t){0});
 }
 
 static smol_status set_service_tier(struct request_reader *r)
@@ -146,11 +159,11 @@ static const struct request_member members[] = {
     {"thinking", set_thinking},
     {"output_config", set_output_config},
     {"output_format", smol_set_flat_format},
-    {"metadata", smol_body_metadata},
+    {"metadata", smol_body_inert},
     {"service_tier", set_service_tier},
     {"speed", set_speed},
-    {"cache_control", smol_body_metadata}, /* all prefixes are kept while there is room */
-    {"diagnostics", smol_body_metadata},
+    {"cache_control", smol_body_inert}, /* all prefixes are kept while there is room */
+    {"diagnostics", smol_body_inert},
     REQUEST_CHAT_MEMBERS,
     {"container", smol_body_unsupported},
     {"context_management", smol_body_unsupported},
@@ -163,7 +176,17 @@ static smol_status check_messages(struct job *job, const char **param, smol_erro
     *param = "messages";
     if (!job->request.messages)
         return smol_fail(error, SMOL_ERROR_USAGE, "messages: missing");
+    if (job->instructions && strcmp(job->instructions, "\"\"") == 0) {
+        free(job->instructions);
+        job->instructions = NULL;
+    }
     return smol_messages_instruct(job, error);
+}
+
+static smol_status check_count(struct job *job, const char **param, smol_error *error)
+{
+    job->stream = false; /* the members are those of a message */
+    return check_messages(job, param, error);
 }
 
 /* --- endpoints -------------------------------------------------------------------------------- */
@@ -189,7 +212,7 @@ const struct endpoint smol_endpoint_count_tokens = {
     .work = WORK_TOKENS,
     .members = members,
     .n_members = sizeof members / sizeof members[0],
-    .check = check_messages,
+    .check = check_count,
     .prepare = smol_chat_prepare,
     .write = smol_anthropic_count,
     .write_refusal = smol_anthropic_refusal,

@@ -16,19 +16,13 @@ static void write_usage(struct job *job, struct json_out *json, bool ended)
     size_t n_cached = smol_job_count_cached(job);
     smol_json_member_open(json, "usage", '{');
     smol_json_member_whole(json, "input_tokens", smol_job_count(job) - n_cached);
-    smol_json_member_whole(json, "cache_creation_input_tokens", 0); /* as they are billed */
+    smol_json_member_whole(json, "cache_creation_input_tokens", 0); /* nothing is billed */
     smol_json_member_whole(json, "cache_read_input_tokens", n_cached);
     smol_json_member_whole(json, "output_tokens", ended ? parts->n_tokens : 0);
     smol_json_member_open(json, "output_tokens_details", '{');
     smol_json_member_whole(json, "thinking_tokens", ended ? parts->n_reasoning_tokens : 0);
     smol_json_close(json, '}');
     smol_json_close(json, '}');
-}
-
-static void write_null(struct json_out *json, const char *key)
-{
-    smol_json_key(json, key);
-    smol_json_literal(json, "null");
 }
 
 /* Writes why the answer has ended. */
@@ -49,7 +43,7 @@ static void write_reason(const struct job *job, struct json_out *json)
     if (stop)
         smol_json_member_text(json, "stop_sequence", stop);
     else
-        write_null(json, "stop_sequence");
+        smol_json_member_null(json, "stop_sequence");
 }
 
 /* Opens the message up to its content. */
@@ -66,29 +60,32 @@ static void begin_message(const struct job *job, struct json_out *json)
 static bool is_object(const struct buffer *arguments)
 {
     smol_error ignored;
-    const uint8_t *text = (const uint8_t *)arguments->text;
+    const uint8_t *text = (const uint8_t *)arguments->text; /* NULL: none */
     struct json_reader json = {.start = text,
                                .at = text,
-                               .end = text + arguments->size,
+                               .end = text ? text + arguments->size : NULL,
                                .name = "arguments",
                                .fault = "",
                                .advice = "",
                                .status = SMOL_ERROR_USAGE,
                                .error = &ignored};
-    return smol_json_peek(&json) == '{' && !smol_json_skip(&json) && !smol_json_end(&json);
+    return text && smol_json_peek(&json) == '{' && !smol_json_skip(&json) && !smol_json_end(&json);
 }
 
-/* Writes the object that a call gives its tool. That of one which was cut off has its text, as chat
- * templates get it. */
-static void write_input(struct json_out *json, struct buffer *arguments)
+/* Writes the object that call i gives its tool. A call that was cut off has its text as
+ * INVALID_JSON, as chat templates get it. */
+static void write_input(struct reply *reply, struct json_out *json, size_t i)
 {
+    struct buffer *arguments = &reply->news.items[i].arguments;
+    bool cut = reply->parts.call_cut && i + 1 == reply->news.n;
     if (is_object(arguments)) {
         smol_buffer_add(arguments, "", 1);
-        smol_json_member_value(json, "input", arguments->failed ? "{}" : arguments->text);
+        reply->sent.failed |= arguments->failed;
+        smol_json_member_value(json, "input", arguments->failed ? "null" : arguments->text);
         return;
     }
     smol_json_member_open(json, "input", '{');
-    if (arguments->size > 0) {
+    if (cut || arguments->size > 0) {
         smol_json_key(json, "INVALID_JSON");
         smol_json_text(json, arguments->text, arguments->size);
     }
@@ -108,7 +105,7 @@ static void begin_call(const struct job *job, struct json_out *json, size_t i,
     smol_json_text(json, name->text, name->size);
 }
 
-/* Writes a block with a text: its type, which is also the name of its member. */
+/* Writes a block with a text; `type` is also the name of the member that has it. */
 static void write_text_block(struct json_out *json, const char *type, const char *text, size_t size)
 {
     smol_json_open(json, '{');
@@ -135,7 +132,7 @@ void smol_anthropic_whole(struct job *job, struct json_out *json)
         write_text_block(json, "text", text.text, text.size);
     for (size_t i = 0; i < reply->news.n; i++) {
         begin_call(job, json, i, &reply->news.items[i].name);
-        write_input(json, &reply->news.items[i].arguments);
+        write_input(reply, json, i);
         smol_json_close(json, '}');
     }
     smol_json_close(json, ']');
@@ -162,8 +159,8 @@ static void write_start(struct job *job, FILE *out)
     smol_json_key(&event.json, "message");
     begin_message(job, &event.json);
     smol_json_close(&event.json, ']');
-    write_null(&event.json, "stop_reason");
-    write_null(&event.json, "stop_sequence");
+    smol_json_member_null(&event.json, "stop_reason");
+    smol_json_member_null(&event.json, "stop_sequence");
     write_usage(job, &event.json, false);
     smol_json_close(&event.json, '}');
     smol_event_end_named(&event);
@@ -196,7 +193,7 @@ static void begin_block(struct job *job, FILE *out, const char *type, const stru
     struct event event = begin_block_event(reply, out, "content_block_start");
     smol_json_key(&event.json, "content_block");
     if (call) {
-        begin_call(job, &event.json, reply->n_ended++, &call->name);
+        begin_call(job, &event.json, reply->n_call_blocks++, &call->name);
         smol_json_member_open(&event.json, "input", '{');
         smol_json_close(&event.json, '}');
         smol_json_close(&event.json, '}');

@@ -34,31 +34,62 @@ static void add_string(struct buffer *out, const char *key, const struct buffer 
     smol_buffer_add(out, "\"", 1);
 }
 
-/* Appends the texts of the user or the system so far as a message. */
-static void end_text(struct contents *contents, struct buffer *out)
+/* Takes the end of the last message, `"}`, away, and goes on with its content. */
+static void continue_content(struct buffer *out, const struct contents *contents)
 {
-    smol_buffer_add(out, ",", out->size > 1);
-    smol_buffer_print(out, "{\"role\":\"%s\"", contents->role == USER ? "user" : "system");
-    add_string(out, ",\"content\":", &contents->text);
+    if (!out->failed)
+        out->size -= 2;
+    smol_buffer_add(out, "\\n", contents->has_text ? 2 : 0);
+    smol_buffer_add(out, contents->text.text, contents->text.size);
+    smol_buffer_add(out, "\"", 1);
+}
+
+/* Appends the texts of the user or the system so far as a message, or to the user's last one: roles
+ * alternate in many templates. */
+static void end_text(struct contents *contents, struct buffer *out, enum turn *turn)
+{
+    if (*turn == TURN_USER && contents->role == USER) {
+        continue_content(out, contents);
+    } else {
+        smol_buffer_add(out, ",", out->size > 1);
+        smol_buffer_print(out, "{\"role\":\"%s\"", contents->role == USER ? "user" : "system");
+        add_string(out, ",\"content\":", &contents->text);
+    }
     smol_buffer_add(out, "}", 1);
+    *turn = contents->role == USER ? TURN_USER : TURN_OTHER;
     buffer_clear(&contents->text);
     contents->has_text = false;
 }
 
-/* Appends the message of the assistant. */
-static void end_answer(const struct contents *contents, struct buffer *out)
+/* Appends the message of the assistant, or what it adds to the last one. */
+static void end_answer(const struct contents *contents, struct buffer *out, enum turn *turn)
 {
-    smol_buffer_add(out, ",", out->size > 1);
-    smol_buffer_print(out, "{\"role\":\"assistant\"");
-    if (contents->has_thinking)
-        add_string(out, ",\"reasoning_content\":", &contents->thinking);
-    add_string(out, ",\"content\":", &contents->text);
+    if (*turn == TURN_ASSISTANT && !contents->has_thinking) {
+        continue_content(out, contents);
+    } else {
+        smol_buffer_add(out, ",", out->size > 1);
+        smol_buffer_print(out, "{\"role\":\"assistant\"");
+        if (contents->has_thinking)
+            add_string(out, ",\"reasoning_content\":", &contents->thinking);
+        add_string(out, ",\"content\":", &contents->text);
+    }
+    *turn = contents->calls.size > 0 ? TURN_CALLS : TURN_ASSISTANT;
     if (contents->calls.size > 0) {
         smol_buffer_print(out, ",\"tool_calls\":[");
         smol_buffer_add(out, contents->calls.text, contents->calls.size);
         smol_buffer_add(out, "]", 1);
     }
     smol_buffer_add(out, "}", 1);
+}
+
+/* Appends a member, unless it is missing or null. *found: whether it is there. */
+static smol_status copy_optional(struct request_reader *r, const char *key, const char *name,
+                                 const char *starts, bool *found, struct buffer *out)
+{
+    struct json_reader at = r->json;
+    smol_status status = smol_member_seek(&at, r->scratch, name, found);
+    *found = !status && *found && !smol_json_word(&at, "null");
+    return *found ? smol_messages_copy(r, key, name, starts, out) : status;
 }
 
 /* Appends the text of a block, on lines of its own. */
@@ -73,26 +104,20 @@ static smol_status add_text(struct request_reader *r, const char *name, bool *ha
 /* Appends the result of a call, a message of its own. */
 static smol_status add_result(struct request_reader *r, struct buffer *out)
 {
-    struct json_reader at = r->json;
-    bool found;
+    bool found = false;
     smol_buffer_add(out, ",", out->size > 1);
-    smol_status status = smol_messages_copy(r, "{\"role\":\"tool\",\"tool_call_id\":",
-                                            "tool_use_id", "\"", out);
+    smol_status status =
+        smol_messages_copy(r, "{\"role\":\"tool\",\"tool_call_id\":", "tool_use_id", "\"", out);
     if (!status)
-        status = smol_member_seek(&at, r->scratch, "content", &found);
-    if (!status && found && !smol_json_word(&at, "null"))
-        status = smol_messages_copy(r, ",\"content\":", "content", "\"[", out);
-    else
-        smol_buffer_print(out, ",\"content\":\"\"");
-    smol_buffer_add(out, "}", 1);
+        status = copy_optional(r, ",\"content\":", "content", "\"[", &found, out);
+    smol_buffer_print(out, found ? "}" : ",\"content\":\"\"}");
     return status;
 }
 
 static smol_status add_call(struct request_reader *r, struct buffer *out)
 {
     smol_buffer_add(out, ",", out->size > 0);
-    smol_status status =
-        smol_messages_copy(r, "{\"type\":\"function\",\"id\":", "id", "\"", out);
+    smol_status status = smol_messages_copy(r, "{\"type\":\"function\",\"id\":", "id", "\"", out);
     if (!status)
         status = smol_messages_copy(r, ",\"function\":{\"name\":", "name", "\"", out);
     if (!status)
@@ -109,8 +134,9 @@ static smol_status find_type(struct request_reader *r, enum role role, enum bloc
         const char *whose, *names;
     } kinds[] = {
         [USER] = {1u << TEXT_BLOCK | 1u << RESULT_BLOCK, "the user", "text and tool_result are"},
-        [ASSISTANT] = {~(1u << RESULT_BLOCK), "the assistant",
-                       "text, thinking, redacted_thinking and tool_use are"},
+        [ASSISTANT] = {1u << TEXT_BLOCK | 1u << CALL_BLOCK | 1u << THINKING_BLOCK |
+                           1u << REDACTED_BLOCK,
+                       "the assistant", "text, thinking, redacted_thinking and tool_use are"},
         [SYSTEM] = {1u << TEXT_BLOCK, "the system", "text is"},
     };
     struct json_reader at;
@@ -131,9 +157,9 @@ static smol_status find_type(struct request_reader *r, enum role role, enum bloc
                      kinds[role].names);
 }
 
-/* Takes a block. Its other members, such as cache_control, change nothing. */
+/* Takes a block. Its other members, such as cache_control and is_error, change nothing. */
 static smol_status read_block(struct request_reader *r, struct contents *contents,
-                              struct buffer *out)
+                              struct buffer *out, enum turn *turn)
 {
     enum block type = TEXT_BLOCK;
     if (smol_json_peek(&r->json) != '{')
@@ -141,22 +167,31 @@ static smol_status read_block(struct request_reader *r, struct contents *content
     smol_status status = find_type(r, contents->role, &type);
     if (status)
         return status;
-    if (type == TEXT_BLOCK)
+    switch (type) {
+    case TEXT_BLOCK:
         status = add_text(r, "text", &contents->has_text, &contents->text);
-    else if (type == THINKING_BLOCK)
+        break;
+    case THINKING_BLOCK:
         status = add_text(r, "thinking", &contents->has_thinking, &contents->thinking);
-    else if (type == CALL_BLOCK)
+        break;
+    case CALL_BLOCK:
         status = add_call(r, &contents->calls);
-    if (type == RESULT_BLOCK && contents->has_text)
-        end_text(contents, out);
-    if (type == RESULT_BLOCK)
+        break;
+    case RESULT_BLOCK:
+        if (contents->has_text)
+            end_text(contents, out, turn);
         status = add_result(r, out);
+        *turn = TURN_OTHER;
+        break;
+    case REDACTED_BLOCK:
+        break;
+    }
     return status ? status : smol_json_skip(&r->json);
 }
 
 /* Takes the blocks of a message, or a string, which is the only one. */
 static smol_status read_content(struct request_reader *r, struct contents *contents,
-                                struct buffer *out)
+                                struct buffer *out, enum turn *turn)
 {
     struct json_reader at;
     bool more = true;
@@ -169,7 +204,7 @@ static smol_status read_content(struct request_reader *r, struct contents *conte
     inner.json = at;
     status = smol_json_begin(&inner.json, '[', &more);
     while (!status && more) {
-        status = read_block(&inner, contents, out);
+        status = read_block(&inner, contents, out, turn);
         if (!status)
             status = smol_json_more(&inner.json, ']', &more);
     }
@@ -183,7 +218,8 @@ static smol_status read_role(struct request_reader *r, enum role *role)
     size_t i = 0;
     smol_status status = smol_messages_find(r, "role", "\"", &inner.json);
     if (!status)
-        status = smol_member_word(&inner, words, "expected user, assistant or system as `role`", &i);
+        status =
+            smol_member_word(&inner, words, "expected user, assistant or system as `role`", &i);
     *role = (enum role)i;
     return status;
 }
@@ -200,51 +236,63 @@ static smol_status copy_message(struct request_reader *r, struct buffer *out, en
     if (!status)
         status = read_role(r, &contents.role);
     if (!status)
-        status = read_content(r, &contents, out);
+        status = read_content(r, &contents, out, turn);
     if (!status && contents.role == ASSISTANT)
-        end_answer(&contents, out);
+        end_answer(&contents, out, turn);
     else if (!status && (contents.has_text || out->size == before))
-        end_text(&contents, out);
+        end_text(&contents, out, turn);
     if (!status && (contents.text.failed || contents.thinking.failed || contents.calls.failed))
         status = smol_fail_memory(r->json.error, "a request");
     free_contents(&contents);
-    *turn = contents.role == ASSISTANT ? TURN_ASSISTANT : TURN_OTHER;
     return status ? status : smol_json_skip(&r->json);
 }
 
 smol_status smol_anthropic_set_messages(struct request_reader *r)
 {
-    return smol_messages_set(r, copy_message);
+    enum turn turn = TURN_OTHER;
+    smol_status status = smol_messages_set(r, copy_message, &turn);
+    return status || (turn != TURN_ASSISTANT && turn != TURN_CALLS)
+               ? status
+               : smol_member_fail(r,
+                                  "the last one must not be the assistant's: an answer cannot be "
+                                  "begun for the model");
 }
 
 /* --- tools ------------------------------------------------------------------------------------ */
 
-static smol_status copy_tool(struct request_reader *r, struct buffer *out, enum turn *turn)
+/* Checks that a tool has the type "custom", or none. */
+static smol_status check_type(struct request_reader *r)
 {
     struct json_reader at = r->json;
     bool found;
     size_t length;
+    smol_status status = smol_member_seek(&at, r->scratch, "type", &found);
+    if (status || !found || smol_json_word(&at, "null"))
+        return status;
+    status = smol_messages_find(r, "type", "\"", &at);
+    if (!status)
+        status = smol_json_string(&at, r->scratch, &length);
+    if (status || smol_member_is(r->scratch, length, "custom"))
+        return status;
+    return smol_fail(r->json.error, SMOL_ERROR_USAGE,
+                     "%s: a tool has the type %.*s: only \"custom\" is supported: tools that the "
+                     "client runs",
+                     r->field, (int)(length < 40 ? length : 40), r->scratch);
+}
+
+static smol_status copy_tool(struct request_reader *r, struct buffer *out, enum turn *turn)
+{
+    bool found;
     (void)turn;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "a tool must be an object");
-    smol_status status = smol_member_seek(&at, r->scratch, "type", &found);
-    if (!status && found && smol_json_peek(&at) == '"') {
-        status = smol_json_string(&at, r->scratch, &length);
-        if (!status && !smol_member_is(r->scratch, length, "custom"))
-            return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                             "%s: a tool has the type %.*s: only \"custom\" is supported: tools "
-                             "that the client runs",
-                             r->field, (int)(length < 40 ? length : 40), r->scratch);
-    }
+    smol_status status = check_type(r);
     smol_buffer_add(out, ",", out->size > 1);
     if (!status)
         status = smol_messages_copy(r, "{\"type\":\"function\",\"function\":{\"name\":", "name",
                                     "\"", out);
-    at = r->json;
     if (!status)
-        status = smol_member_seek(&at, r->scratch, "description", &found);
-    if (!status && found && !smol_json_word(&at, "null"))
-        status = smol_messages_copy(r, ",\"description\":", "description", "\"", out);
+        status = copy_optional(r, ",\"description\":", "description", "\"", &found, out);
     if (!status)
         status = smol_messages_copy(r, ",\"parameters\":", "input_schema", "{", out);
     smol_buffer_add(out, "}}", 2);
@@ -253,5 +301,5 @@ static smol_status copy_tool(struct request_reader *r, struct buffer *out, enum 
 
 smol_status smol_anthropic_set_tools(struct request_reader *r)
 {
-    return smol_messages_list(r, copy_tool, &r->request->tools);
+    return smol_messages_list(r, copy_tool, &(enum turn){TURN_OTHER}, &r->request->tools);
 }

@@ -76,7 +76,7 @@ smol_status smol_body_cache_options(struct request_reader *r)
     return status ? status : smol_json_skip(&r->json);
 }
 
-smol_status smol_body_metadata(struct request_reader *r)
+smol_status smol_body_inert(struct request_reader *r)
 {
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");

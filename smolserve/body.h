@@ -16,7 +16,7 @@
 #define BODY_INERT_MEMBERS                                                                         \
     {"user", smol_body_label}, {"safety_identifier", smol_body_label},                             \
         {"prompt_cache_key", smol_body_label}, {"prompt_cache_retention", smol_body_label},        \
-        {"prompt_cache_options", smol_body_cache_options}, {"metadata", smol_body_metadata},       \
+        {"prompt_cache_options", smol_body_cache_options}, {"metadata", smol_body_inert},          \
         {"store", smol_body_store},                                                                \
     {                                                                                              \
         "service_tier", smol_body_service_tier                                                     \
@@ -30,7 +30,8 @@ smol_status smol_body_stream(struct request_reader *r);
 smol_status smol_body_stream_options(struct request_reader *r);
 smol_status smol_body_label(struct request_reader *r);
 smol_status smol_body_cache_options(struct request_reader *r);
-smol_status smol_body_metadata(struct request_reader *r);
+/* Takes an object, which changes no answer. */
+smol_status smol_body_inert(struct request_reader *r);
 smol_status smol_body_store(struct request_reader *r);
 smol_status smol_body_service_tier(struct request_reader *r);
 smol_status smol_body_verbosity(struct request_reader *r);

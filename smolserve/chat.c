@@ -85,8 +85,7 @@ static void write_logprobs(const struct job *job, struct json_out *json,
     smol_json_open(json, '{');
     smol_json_key(json, "content");
     smol_completion_logprobs(json, job, logprobs);
-    smol_json_key(json, "refusal");
-    smol_json_literal(json, "null");
+    smol_json_member_null(json, "refusal");
     smol_json_close(json, '}');
 }
 
@@ -116,8 +115,7 @@ static void write_reply(struct job *job, struct json_out *json, uint32_t index)
         smol_json_literal(json, "null");
     smol_calls_print(&reply->news, smol_completion_call_seed(job, index), json);
     smol_reply_drop_news(reply);
-    smol_json_key(json, "refusal");
-    smol_json_literal(json, "null");
+    smol_json_member_null(json, "refusal");
     smol_json_close(json, '}');
     write_logprobs(job, json, &logprobs);
     smol_completion_finish(json, reply, true);

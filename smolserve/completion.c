@@ -80,8 +80,7 @@ void smol_completion_no_usage(const struct job *job, struct json_out *json)
 {
     if (!job->include_usage)
         return;
-    smol_json_key(json, "usage");
-    smol_json_literal(json, "null");
+    smol_json_member_null(json, "usage");
 }
 
 bool smol_completion_events(struct job *job, FILE *out)

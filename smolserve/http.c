@@ -324,14 +324,17 @@ static bool is_json(const char *type)
            strchr(" \t;", type[sizeof json - 1]); /* which finds the terminating 0 too */
 }
 
-/* Returns the key that a request is sent with, in one of the two ways of clients, or NULL. */
-static const char *secret_of(const struct exchange *e)
+/* Returns the number of the key that a request is sent with, in one of the two ways of clients, or
+ * 0. */
+static size_t find_client(const struct exchange *e)
 {
     static const char scheme[] = "Bearer ";
+    const struct keys *keys = &e->server->keys;
     const char *authorization = header(e, "Authorization");
+    size_t client = 0;
     if (authorization && strncasecmp(authorization, scheme, sizeof scheme - 1) == 0)
-        return authorization + sizeof scheme - 1;
-    return header(e, "x-api-key");
+        client = smol_keys_find(keys, authorization + sizeof scheme - 1);
+    return client ? client : smol_keys_find(keys, header(e, "x-api-key"));
 }
 
 /* Refuses requests by their headers. */
@@ -347,7 +350,7 @@ static void check_headers(struct exchange *e, const char *version)
     if (e->refusal.http || (e->page && e->page->is_public))
         return;
     const char *coding = header(e, "Content-Encoding");
-    e->client = smol_keys_find(keys, secret_of(e));
+    e->client = find_client(e);
     if (keys->n > 0 && !e->client)
         smol_refuse(&e->refusal, 401, "invalid_api_key",
                     "a valid API key is needed: send Authorization: Bearer KEY, or x-api-key: KEY");

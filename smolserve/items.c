@@ -18,7 +18,8 @@ static smol_status copy_call(struct request_reader *r, struct buffer *out, enum 
     out->size -= closed;
     smol_buffer_print(out, "%s", starts[*turn]);
     *turn = TURN_CALLS;
-    smol_status status = smol_messages_copy(r, "{\"type\":\"function\",\"id\":", "call_id", "\"", out);
+    smol_status status =
+        smol_messages_copy(r, "{\"type\":\"function\",\"id\":", "call_id", "\"", out);
     if (!status)
         status = smol_messages_copy(r, ",\"function\":{\"name\":", "name", "\"", out);
     if (!status)
@@ -130,7 +131,7 @@ static smol_status copy_item(struct request_reader *r, struct buffer *out, enum 
 
 smol_status smol_chat_set_items(struct request_reader *r)
 {
-    return smol_messages_set(r, copy_item);
+    return smol_messages_set(r, copy_item, &(enum turn){TURN_OTHER});
 }
 
 /* --- tools ------------------------------------------------------------------------------------ */
@@ -181,5 +182,5 @@ smol_status smol_chat_set_flat_tools(struct request_reader *r)
     if (status)
         return status;
     r->json = start;
-    return smol_messages_list(r, copy_tool, &r->request->tools);
+    return smol_messages_list(r, copy_tool, &(enum turn){TURN_OTHER}, &r->request->tools);
 }

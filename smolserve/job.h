@@ -44,8 +44,9 @@ struct reply {
     struct calls sent_calls;
     size_t n_ended;
     bool text_began;
-    /* of Anthropic's messages: blocks that began, and the type of the open one, static, or NULL */
-    size_t n_blocks;
+    /* of Anthropic's messages: blocks that began, calls among them, and the type of the open
+     * block, static, or NULL */
+    size_t n_blocks, n_call_blocks;
     const char *block;
     size_t n_listed;    /* tokens whose log-probabilities were written */
     size_t text_offset; /* of the next one, in characters */

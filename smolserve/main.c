@@ -73,22 +73,20 @@ static const struct option_rule rules[] = {
 static const struct command_line command = {
     .program = "smolserve",
     .words = "FILE.smol...",
-    .about = "Serves models over HTTP with OpenAI's interface, which many programs use. A\n"
-             "model's name is its file's, without .smol. Answers are generated together, and each\n"
-             "has the same bits as if its request were the only one.\n"
+    .about = "Serves models over HTTP with the interfaces of OpenAI and Anthropic, which many\n"
+             "programs use. A model's name is its file's, without .smol. Answers are generated\n"
+             "together, and each has the same bits as if its request were the only one.\n"
              "Prints `listening on http://HOST:PORT` when it is ready.\n",
     .notes =
-        "POST /v1/chat/completions, /v1/completions and /v1/responses answer, whole or streamed;\n"
-        "POST /v1/messages does so in Anthropic's form, and /v1/messages/count_tokens counts "
-        "tokens.\n"
-        "POST /v1/embeddings makes embeddings, /v1/rerank scores documents, /tokenize and\n"
-        "/detokenize convert text to tokens and back. GET /v1/models lists the models, GET "
-        "/health\n"
-        "says whether requests are accepted, GET /metrics has counters for Prometheus. A member\n"
-        "of a request that is unknown or not supported is an error.\n\n"
+        "POST /v1/chat/completions, /v1/completions, /v1/responses and, in Anthropic's form,\n"
+        "/v1/messages answer, whole or streamed; POST /v1/embeddings makes embeddings,\n"
+        "/v1/rerank scores documents, /tokenize and /detokenize convert text to tokens and back.\n"
+        "GET /v1/models lists the models, GET /health says whether requests are accepted, GET\n"
+        "/metrics has counters for Prometheus. A member of a request that is unknown or not\n"
+        "supported is an error.\n\n"
         "A line of the file of --api-keys is NAME KEY or NAME KEY LIMIT: who may send requests,\n"
-        "and how many at a time. Clients send Authorization: Bearer KEY. If requests wait, those\n"
-        "go first whose keys have the fewest in progress.\n\n"
+        "and how many at a time. Clients send Authorization: Bearer KEY, or x-api-key: KEY. If\n"
+        "requests wait, those go first whose keys have the fewest in progress.\n\n"
         "If a prompt begins like an earlier one, for instance with the same system prompt, the\n"
         "keys and values of that beginning are not computed again, which changes no answer. The\n"
         "time until an answer could tell a client what another has sent, so each API key has a\n"

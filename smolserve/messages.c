@@ -20,7 +20,7 @@ smol_status smol_messages_find(struct request_reader *r, const char *name, const
     int c = found ? smol_json_peek(at) : 0;
     if (status || (c > 0 && strchr(starts, c)))
         return status;
-    return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: `%s` must be %s", r->field, name,
+    return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: `%s` in it must be %s", r->field, name,
                      starts[0] == '{'      ? "an object"
                      : strchr(starts, '[') ? "a string or a list of texts"
                                            : "a string");
@@ -230,22 +230,22 @@ static smol_status copy_whole(struct request_reader *r, struct buffer *out, enum
 
 smol_status smol_chat_set_messages(struct request_reader *r)
 {
-    return smol_messages_set(r, copy_whole);
+    return smol_messages_set(r, copy_whole, &(enum turn){TURN_OTHER});
 }
 
 /* --- conversations ---------------------------------------------------------------------------- */
 
-smol_status smol_messages_list(struct request_reader *r, smol_copy_element *copy, char **list)
+smol_status smol_messages_list(struct request_reader *r, smol_copy_element *copy, enum turn *turn,
+                               char **list)
 {
     bool more;
     struct buffer out = {0};
-    enum turn turn = TURN_OTHER;
     if (smol_json_peek(&r->json) != '[')
         return smol_member_fail(r, "expected a list");
     smol_status status = smol_json_begin(&r->json, '[', &more);
     smol_buffer_add(&out, "[", 1);
     while (!status && more) {
-        status = copy(r, &out, &turn);
+        status = copy(r, &out, turn);
         if (!status)
             status = smol_json_more(&r->json, ']', &more);
     }
@@ -259,11 +259,11 @@ smol_status smol_messages_list(struct request_reader *r, smol_copy_element *copy
     return status;
 }
 
-smol_status smol_messages_set(struct request_reader *r, smol_copy_element *copy)
+smol_status smol_messages_set(struct request_reader *r, smol_copy_element *copy, enum turn *turn)
 {
     char **messages = &r->request->messages;
     r->request->is_chat = true;
-    smol_status status = smol_messages_list(r, copy, messages);
+    smol_status status = smol_messages_list(r, copy, turn, messages);
     return status || (*messages)[1] != ']' ? status : smol_member_fail(r, "expected at least one");
 }
 

@@ -6,8 +6,8 @@
 
 #include "smolserve/body.h"
 
-/* Finds a member of the object at the reader, whose value must begin with one of `starts`: "\"" is a
- * string, "\"[" a string or a list, "{" an object. *at: the value. */
+/* Finds a member of the object at the reader, whose value must begin with one of `starts`: "\"" is
+ * a string, "\"[" a string or a list, "{" an object. *at: the value. */
 smol_status smol_messages_find(struct request_reader *r, const char *name, const char *starts,
                                struct json_reader *at);
 
@@ -31,17 +31,19 @@ smol_status smol_messages_copy_message(struct request_reader *r, struct buffer *
                                        enum extent extent);
 
 /* The end of the list of messages so far: what follows of the same turn is added to it. */
-enum turn { TURN_OTHER, TURN_ASSISTANT, TURN_CALLS, TURN_REASONING };
+enum turn { TURN_OTHER, TURN_USER, TURN_ASSISTANT, TURN_CALLS, TURN_REASONING };
 
 /* Takes an element of a list and appends what it becomes, with the commas before. */
 typedef smol_status smol_copy_element(struct request_reader *r, struct buffer *out,
                                       enum turn *turn);
 
-/* Takes a list, and sets *list to that of its copied elements, which the caller frees. */
-smol_status smol_messages_list(struct request_reader *r, smol_copy_element *copy, char **list);
+/* Takes a list, and sets *list to that of its copied elements, which the caller frees. *turn is
+ * TURN_OTHER at first. */
+smol_status smol_messages_list(struct request_reader *r, smol_copy_element *copy, enum turn *turn,
+                               char **list);
 
 /* The same for the request's messages, at least one. */
-smol_status smol_messages_set(struct request_reader *r, smol_copy_element *copy);
+smol_status smol_messages_set(struct request_reader *r, smol_copy_element *copy, enum turn *turn);
 
 /* Puts the job's instructions, if there are any, before its messages, as a system message. Errors:
  * MEMORY. */

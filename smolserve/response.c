@@ -9,12 +9,6 @@
 
 /* --- parts of the answer ---------------------------------------------------------------------- */
 
-static void write_null(struct json_out *json, const char *key)
-{
-    smol_json_key(json, key);
-    smol_json_literal(json, "null");
-}
-
 static void write_empty(struct json_out *json, const char *key, char open, char close)
 {
     smol_json_member_open(json, key, open);
@@ -213,9 +207,9 @@ static void write_request(struct job *job, struct json_out *json)
     if (job->instructions)
         smol_json_member_value(json, "instructions", job->instructions);
     else
-        write_null(json, "instructions");
+        smol_json_member_null(json, "instructions");
     if (request->max_tokens == SIZE_MAX)
-        write_null(json, "max_output_tokens");
+        smol_json_member_null(json, "max_output_tokens");
     else
         smol_json_member_whole(json, "max_output_tokens", request->max_tokens);
     smol_json_member_flag(json, "store", false);
@@ -240,7 +234,7 @@ static void write_object(struct job *job, struct json_out *json, bool ended)
     smol_json_member_text(json, "object", "response");
     smol_json_member_whole(json, "created_at", (uint64_t)job->created);
     smol_json_member_text(json, "status", ended ? status_of(job) : "in_progress");
-    write_null(json, "error");
+    smol_json_member_null(json, "error");
     smol_json_key(json, "incomplete_details");
     if (cut) {
         smol_json_open(json, '{');

@@ -110,9 +110,13 @@ bool smol_parts_end(struct answer_parts *parts)
     if (parts->reasoning_reader)
         good = !smol_reasoning_reader_end(parts->reasoning_reader, &found, NULL) &&
                take(parts, &found);
+    const size_t n_calls =
+        parts->calls.n; /* the reader may tell of one whose arguments are missing */
     parts->call_cut = parts->in_call;
-    return good &&
-           (!parts->tool_reader || smol_tool_reader_end(parts->tool_reader, NULL) == SMOL_OK);
+    if (good && parts->tool_reader)
+        good = !smol_tool_reader_end(parts->tool_reader, NULL);
+    parts->call_cut |= parts->calls.n > n_calls;
+    return good;
 }
 
 void smol_parts_print_details(size_t n_reasoning_tokens, struct json_out *json)

@@ -222,6 +222,8 @@ static smol_status set_format(struct request_reader *r, bool flat)
     bool found = false;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
+    if (format->given)
+        return smol_member_fail(r, "another member has a format too");
     struct json_reader start = r->json, at = r->json;
     smol_status status = smol_json_skip(&r->json);
     if (!status)

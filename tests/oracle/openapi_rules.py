@@ -11,6 +11,8 @@ RULES = [
     "top_logprobs: only with ",
     "best_of: expected the value of n",
     "tool_choice: ",
+    "messages: the last one must not be the assistant's",
+    "(output_format|output_config): another member has a format too",
     "response_format: only JSON can be combined with tools",
     r"prompt: \d+ texts, but at most",
     "logit_bias of token",

@@ -225,7 +225,7 @@ def test_the_manual_asks_as_it_says(blob, tmp_path):
         ({"messages": "x"}, "messages", "a list"),
         ({"messages": [1]}, "messages", "must be an object"),
         ({"messages": user([{"type": "image_url"}])}, "messages", "image_url: only text"),
-        ({"messages": user([{"type": "text"}])}, "messages", "`text` must be a string"),
+        ({"messages": user([{"type": "text"}])}, "messages", "`text` in it must be a string"),
         ({"messages": user(None)}, "messages", "has no content"),
         ({"messages": [{"content": None, "role": "tool"}]}, "messages", "has no content"),
         ({"messages": [{"role": "user"}]}, "messages", "has no content"),

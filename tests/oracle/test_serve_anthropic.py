@@ -4,6 +4,7 @@ import json
 import typing
 
 import anthropic
+import jsonschema
 import pydantic
 import pytest
 from anthropic import types
@@ -176,6 +177,10 @@ def text(*texts):
         ([USER, {"role": "assistant", "content": [CALL]}, {"role": "user", "content": [*text("Before"), {"type": "tool_result", "tool_use_id": "abcdefghi"}]}],
          [USER, {"role": "assistant", "content": "", "tool_calls": [CHAT_CALL]}, {"role": "user", "content": "Before"}, {"role": "tool", "tool_call_id": "abcdefghi", "content": ""}]),
         ([USER, {"role": "system", "content": text("x", "y")}, USER], [USER, {"role": "system", "content": "x\ny"}, USER]),
+        ([USER, {"role": "user", "content": text("a", "b")}, {"role": "assistant", "content": "x"}, {"role": "assistant", "content": [*text("y"), CALL]}, {"role": "user", "content": []}],
+         [{"role": "user", "content": "Paint it.\na\nb"}, {"role": "assistant", "content": "x\ny", "tool_calls": [CHAT_CALL]}, {"role": "user", "content": ""}]),
+        ([USER, {"role": "assistant", "content": "x"}, {"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}, CALL]}, {"role": "assistant", "content": "z"}, USER],
+         [USER, {"role": "assistant", "content": "x"}, {"role": "assistant", "content": "", "reasoning_content": "t", "tool_calls": [CHAT_CALL]}, {"role": "assistant", "content": "z"}, USER]),
         ([{"role": "user", "content": []}], [{"role": "user", "content": ""}]),
         ([USER, {"role": "assistant", "content": []}, USER], [USER, {"role": "assistant", "content": ""}, USER]),
     ],
@@ -188,6 +193,18 @@ def test_a_conversation_is_that_of_a_chat(server, messages, expected):
         assert found.content[0].text == answer["choices"][0]["message"]["content"]
         count = client(server).messages.count_tokens(model=server.model, messages=messages, **tools).input_tokens
         assert count == answer["usage"]["prompt_tokens"] == plain(found)["input"]
+
+
+def test_an_empty_system_message_is_none(server):
+    (plain_count, *others) = (client(server).messages.count_tokens(model=server.model, messages=[USER], **system).input_tokens
+                              for system in ({}, {"system": ""}, {"system": []}, {"system": "x"}))  # fmt: skip
+    assert others[:2] == [plain_count] * 2 and others[2] > plain_count
+
+
+def test_tokens_are_counted_for_what_a_message_asks(server):
+    body = {"messages": [USER], "max_tokens": 5, "stream": True, "stop_sequences": ["x"], "temperature": 1}
+    count = client(server).messages.count_tokens(model=server.model, messages=[USER]).input_tokens
+    assert server.post("/v1/messages/count_tokens", body) == (200, {"input_tokens": count})
 
 
 def test_an_answer_may_be_sent_back(server):
@@ -231,8 +248,10 @@ def test_a_call_that_is_cut_off_shows_its_text(server):
         inputs = [block["input"] for block in message["content"] if block["type"] == "tool_use"]
         if inputs and "INVALID_JSON" in inputs[-1]:
             cut += 1
-            assert set(inputs[-1]) == {"INVALID_JSON"} and inputs[-1]["INVALID_JSON"].startswith("{")
-    assert cut > 2
+            assert set(inputs[-1]) == {"INVALID_JSON"} and inputs[-1]["INVALID_JSON"][:1] in ("", "{")
+        elif inputs:
+            jsonschema.validate(inputs[-1], next(tool["input_schema"] for tool in TOOLS if tool["name"] == "paint"))
+    assert cut > 5
 
 
 def test_an_answer_has_the_format_that_is_asked_for(server):
@@ -302,6 +321,8 @@ def test_errors_are_those_of_the_package(server, painter, tmp_path):  # noqa: F8
     with serving(painter, "--api-keys", keys) as locked:
         for options in ({"api_key": "key-of-the-tests"}, {"api_key": None, "auth_token": "key-of-the-tests"}):
             assert client(locked, **options).messages.create(model=locked.model, max_tokens=1, messages=[USER]).role == "assistant"
+        headers = {"Authorization": "Bearer wrong", "x_api_key": "key-of-the-tests"}  # as behind a proxy
+        assert locked.post("/v1/messages", {"messages": [USER], "max_tokens": 1}, **headers)[0] == 200
         for options in ({"api_key": "key-of-the-test"}, {"api_key": None, "auth_token": "wrong"}):
             with pytest.raises(anthropic.AuthenticationError) as error:
                 client(locked, **options).messages.create(model=locked.model, max_tokens=1, messages=[USER])
@@ -320,15 +341,18 @@ def test_a_stream_that_fails_ends_with_an_error(slow_blob):
 @pytest.mark.parametrize(
     ("members", "param", "message"),
     [
-        ({}, "messages", "missing"), ({"messages": []}, "messages", "at least one"), ({"messages": [5]}, "messages", "must be an object"), ({"messages": [{"role": "user"}]}, "messages", "`content` must be a string or a list"),
+        ({}, "messages", "missing"), ({"messages": []}, "messages", "at least one"), ({"messages": [5]}, "messages", "must be an object"), ({"messages": [{"role": "user"}]}, "messages", "`content` in it must be a string or a list"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages", "user, assistant or system"), ({"messages": [USER | {"name": "x"}]}, "messages", "name: no such member"),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "messages", "a block of the user has the type image: only text and tool_result"),
         ({"messages": [{"role": "user", "content": [CALL]}]}, "messages", "tool_use"), ({"messages": [{"role": "assistant", "content": [{"type": "tool_result", "tool_use_id": "x"}]}]}, "messages", "tool_result"),
-        ({"messages": [{"role": "assistant", "content": [CALL | {"input": "{}"}]}]}, "messages", "`input` must be an object"), ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages", "`tool_use_id` must be a string"),
-        ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": [{"type": "image"}]}]}]}, "messages", "image: only text"), ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages", "`text` must be a string"),
+        ({"messages": [{"role": "assistant", "content": [CALL | {"input": "{}"}]}]}, "messages", "`input` in it must be an object"), ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages", "`tool_use_id` in it must be a string"),
+        ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": [{"type": "image"}]}]}]}, "messages", "image: only text"), ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages", "`text` in it must be a string"),
+        ({"messages": [USER, {"role": "assistant", "content": "x"}]}, "messages", "the last one must not be the assistant's"), ({"messages": [USER, {"role": "assistant", "content": [CALL]}]}, "messages", "the last one"),
+        ({"messages": [USER], "output_format": {"type": "json_object"}, "output_config": {"format": {"type": "json_object"}}}, "output_config", "another member has a format too"),
+        ({"messages": [USER], "tools": TOOLS, "tool_choice": {"type": "tool", "name": "auto"}}, "tool_choice", "cannot be chosen"), ({"messages": [USER], "tools": [{"type": 5, "name": "x", "input_schema": {}}]}, "tools", "`type` in it must be a string"),
         ({"messages": [USER], "system": 5}, "system", "a list of texts"), ({"messages": [USER], "tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools", "web_search_20250305: only"),
-        ({"messages": [USER], "tools": [{"name": "x"}]}, "tools", "`input_schema` must be an object"), ({"messages": [USER], "tools": TOOLS, "tool_choice": "any"}, "tool_choice", "an object"),
-        ({"messages": [USER], "tools": TOOLS, "tool_choice": {"type": "tool"}}, "tool_choice", "`name` must be a string"), ({"messages": [USER], "tool_choice": {"type": "any"}}, "", "there are no tools"),
+        ({"messages": [USER], "tools": [{"name": "x"}]}, "tools", "`input_schema` in it must be an object"), ({"messages": [USER], "tools": TOOLS, "tool_choice": "any"}, "tool_choice", "an object"),
+        ({"messages": [USER], "tools": TOOLS, "tool_choice": {"type": "tool"}}, "tool_choice", "`name` in it must be a string"), ({"messages": [USER], "tool_choice": {"type": "any"}}, "", "there are no tools"),
         ({"messages": [USER], "thinking": {"type": "enabled", "budget_tokens": -2}}, "thinking", "whole number"), ({"messages": [USER], "thinking": {"type": "on"}}, "thinking", "enabled, adaptive or disabled"),
         ({"messages": [USER], "thinking": {"type": "adaptive", "display": "omitted"}}, "thinking", "summarized"), ({"messages": [USER], "stop": "x"}, "stop", "no such member"), ({"messages": [USER], "mcp_servers": [{}]}, "mcp_servers", "not supported"),
         ({"messages": [USER], "output_config": {"effort": "high"}}, "", "no levels"), ({"messages": [USER], "n": 2}, "n", "no such member"), ({"messages": [USER], "service_tier": "flex"}, "service_tier", "standard_only"),

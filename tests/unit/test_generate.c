@@ -146,6 +146,7 @@ TEST(a_stop_string_ends_the_text_before_it)
     params.n_stop = 2;
     struct recording r = continued(0, params);
     assert_int_equal(r.result.finish, SMOL_FINISH_STOP);
+    assert_int_equal(r.result.stop_text, 2);
     assert_int_equal(r.size, strstr(whole.text, stop) - whole.text);
     assert_memory_equal(r.text, whole.text, r.size);
     assert_true(r.n_ids < whole.n_ids);
@@ -162,8 +163,43 @@ TEST(text_that_was_held_back_comes_at_the_end)
     params.n_stop = 1;
     struct recording r = continued(0, params);
     assert_int_equal(r.result.finish, SMOL_FINISH_LENGTH);
+    assert_int_equal(r.result.stop_text, 0);
     assert_int_equal(r.n_last, 1);
     assert_string_equal(r.text, whole.text);
+}
+
+/* Returns the id of the token that is one byte. */
+static uint32_t byte_token(char byte)
+{
+    const char *text = "";
+    size_t size = 0;
+    for (uint32_t id = 0; !smol_token_text(model, id, &text, &size, NULL, NULL); id++)
+        if (size == 1 && text[0] == byte)
+            return id;
+    fail();
+    return 0;
+}
+
+TEST(a_stop_string_is_found_in_what_was_held_back)
+{
+    const smol_logit_bias begun = {byte_token('\xe2'), 1e6f}; /* of a character of three bytes */
+    const smol_generate_params params = {
+        .max_tokens = 1, .stop = (const char *const[]){"x", "\xef\xbf\xbd"}, .n_stop = 2};
+    uint32_t id = byte_token('a');
+    smol_sampler *sampler;
+    smol_context *context;
+    smol_generate_result result;
+    assert_int_equal(
+        smol_sampler_create(&(smol_sampler_params){.logit_bias = &begun, .n_logit_bias = 1},
+                            &sampler, NULL),
+        SMOL_OK);
+    assert_int_equal(smol_context_create(model, NULL, &context, NULL), SMOL_OK);
+    assert_int_equal(smol_generate(context, sampler, &id, 1, &params, &result, NULL), SMOL_OK);
+    assert_int_equal(result.n_generated, 1);
+    assert_int_equal(result.finish, SMOL_FINISH_STOP);
+    assert_int_equal(result.stop_text, 2);
+    smol_context_free(context);
+    smol_sampler_free(sampler);
 }
 
 TEST(the_callback_can_cancel)
