@@ -8,6 +8,7 @@
 #include "cli/request/calls.h"
 #include "cli/request/reasoning.h"
 #include "smolserve/messages.h"
+#include "smolserve/server.h"
 
 /* --- members ---------------------------------------------------------------------------------- */
 
@@ -89,10 +90,11 @@ static smol_status set_thinking(struct request_reader *r)
 {
     static const char *const names[] = {"type", "budget_tokens", "display", NULL};
     static const char *const words[] = {"adaptive", "enabled", "disabled", NULL};
-    static const char *const displays[] = {"summarized", NULL};
+    static const char *const displays[] = {"summarized", "updates", "omitted", NULL};
+    enum { OMITTED = 2 };
     static const enum thinking kinds[] = {THINKING_DEFAULT, THINKING_ON, THINKING_OFF};
     struct request_reader inner;
-    size_t i = 0;
+    size_t i = 0, display = 0;
     bool found = false;
     smol_status status =
         read_type(r, names, words, "expected enabled, adaptive or disabled as `type`", &i);
@@ -103,8 +105,9 @@ static smol_status set_thinking(struct request_reader *r)
     if (!status)
         status = seek(r, "display", &inner, &found);
     if (!status && found)
-        status = smol_member_word(&inner, displays, "display: only summarized is supported",
-                                  &(size_t){0});
+        status = smol_member_word(&inner, displays,
+                                  "display: expected summarized, updates or omitted", &display);
+    smol_body_job(r)->omits_thinking = display == OMITTED;
     if (!status)
         r->request->thinking = kinds[i];
     return status ? status : smol_json_skip(&r->json);
@@ -127,6 +130,42 @@ static smol_status set_output_config(struct request_reader *r)
         status = seek(r, "effort", &inner, &found);
     if (!status && found)
         status = smol_set_effort(&inner);
+    return status ? status : smol_json_skip(&r->json);
+}
+
+/* Reads an edit of the context that keeps everything. */
+static smol_status read_edit(struct request_reader *r)
+{
+    static const char *const names[] = {"type", "keep", NULL};
+    static const char *const types[] = {"clear_thinking_20251015", NULL};
+    static const char *const keeps[] = {"all", NULL};
+    struct request_reader inner = *r;
+    size_t i;
+    smol_status status =
+        read_type(r, names, types, "only clear_thinking_20251015 is supported", &i);
+    if (!status)
+        status = smol_messages_find(r, "keep", "\"", &inner.json);
+    if (!status)
+        status = smol_member_word(&inner, keeps, "only all is supported as `keep`", &i);
+    return status ? status : smol_json_skip(&r->json);
+}
+
+/* Reads {"edits": EDITS}, which programs send that leave everything in the context. */
+static smol_status set_context_management(struct request_reader *r)
+{
+    static const char *const names[] = {"edits", NULL};
+    struct request_reader inner;
+    bool found = false;
+    size_t n;
+    if (smol_json_peek(&r->json) != '{')
+        return smol_member_fail(r, "expected an object");
+    smol_status status = smol_member_only(r, r->json, names);
+    if (!status)
+        status = seek(r, "edits", &inner, &found);
+    if (!status && found && smol_json_peek(&inner.json) != '[')
+        return smol_member_fail(r, "edits must be a list");
+    if (!status && found)
+        status = smol_member_each(&inner, '[', read_edit, &n);
     return status ? status : smol_json_skip(&r->json);
 }
 
@@ -165,21 +204,37 @@ static const struct request_member members[] = {
     {"cache_control", smol_body_inert}, /* all prefixes are kept while there is room */
     {"diagnostics", smol_body_inert},
     REQUEST_CHAT_MEMBERS,
+    {"context_management", set_context_management},
     {"container", smol_body_unsupported},
-    {"context_management", smol_body_unsupported},
     {"inference_geo", smol_body_unsupported},
     {"mcp_servers", smol_body_unsupported},
+    {"thread", smol_body_unsupported},
 };
+
+/* Drops the first text of a system message if it is Claude Code's note about its version and the
+ * conversation: it is not for the model, and conversations with the same instructions would share
+ * no beginning. An empty message is none. */
+static void clean_instructions(struct job *job)
+{
+    static const char note[] = "\"x-anthropic-billing-header:";
+    char *text = job->instructions;
+    if (text && strncmp(text, note, sizeof note - 1) == 0) {
+        const char *rest = strstr(text, "\\n"); /* after the last letter of the first text */
+        rest = rest ? rest + 2 : "\"";
+        memmove(text + 1, rest, strlen(rest) + 1);
+    }
+    if (text && strcmp(text, "\"\"") == 0) {
+        free(text);
+        job->instructions = NULL;
+    }
+}
 
 static smol_status check_messages(struct job *job, const char **param, smol_error *error)
 {
     *param = "messages";
     if (!job->request.messages)
         return smol_fail(error, SMOL_ERROR_USAGE, "messages: missing");
-    if (job->instructions && strcmp(job->instructions, "\"\"") == 0) {
-        free(job->instructions);
-        job->instructions = NULL;
-    }
+    clean_instructions(job);
     return smol_messages_instruct(job, error);
 }
 
@@ -187,6 +242,14 @@ static smol_status check_count(struct job *job, const char **param, smol_error *
 {
     job->stream = false; /* the members are those of a message */
     return check_messages(job, param, error);
+}
+
+/* The effort is a hint, unlike OpenAI's: many programs always send one. */
+static smol_status prepare_messages(struct job *job, smol_error *error)
+{
+    if (!smol_chat_reads(job->generator->model, "reasoning_effort"))
+        job->request.effort = NULL;
+    return smol_chat_prepare(job, error);
 }
 
 /* --- endpoints -------------------------------------------------------------------------------- */
@@ -198,7 +261,7 @@ const struct endpoint smol_endpoint_messages = {
     .members = members,
     .n_members = sizeof members / sizeof members[0],
     .check = check_messages,
-    .prepare = smol_chat_prepare,
+    .prepare = prepare_messages,
     .write = smol_anthropic_whole,
     .write_event = smol_anthropic_news,
     .write_end = smol_anthropic_end,
@@ -213,7 +276,7 @@ const struct endpoint smol_endpoint_count_tokens = {
     .members = members,
     .n_members = sizeof members / sizeof members[0],
     .check = check_count,
-    .prepare = smol_chat_prepare,
+    .prepare = prepare_messages,
     .write = smol_anthropic_count,
     .write_refusal = smol_anthropic_refusal,
 };

@@ -127,7 +127,8 @@ void smol_anthropic_whole(struct job *job, struct json_out *json)
     smol_reply_take(reply, &text, &logprobs);
     begin_message(job, json);
     if (reply->thought.size > 0)
-        write_text_block(json, "thinking", reply->thought.text, reply->thought.size);
+        write_text_block(json, "thinking", reply->thought.text,
+                         job->omits_thinking ? 0 : reply->thought.size);
     if (text.size > 0 || (reply->news.n == 0 && reply->thought.size == 0))
         write_text_block(json, "text", text.text, text.size);
     for (size_t i = 0; i < reply->news.n; i++) {
@@ -223,9 +224,11 @@ static void write_piece(struct job *job, FILE *out, const char *type, const char
                         const struct buffer *piece)
 {
     const struct reply *reply = &job->replies[0];
+    bool thinks = strcmp(type, "thinking") == 0;
     if (!reply->block || strcmp(reply->block, type) != 0)
         begin_block(job, out, type, NULL);
-    write_delta(reply, out, delta, type, piece);
+    if (!thinks || !job->omits_thinking)
+        write_delta(reply, out, delta, type, piece);
 }
 
 void smol_anthropic_news(struct job *job, FILE *out, uint32_t index, const struct buffer *text,
@@ -292,6 +295,14 @@ static void write_error(const struct refusal *refusal, struct json_out *json)
     smol_json_member_open(json, "error", '{');
     smol_json_member_text(json, "type", type_of(refusal->http));
     smol_refusal_write_members(refusal, json);
+    if (strcmp(refusal->param, "thread") == 0) { /* the package then goes on without */
+        smol_json_member_open(json, "details", '{');
+        smol_json_member_text(json, "error_code", "thread_unsupported_request");
+        smol_json_member_open(json, "unsupported", '[');
+        smol_json_text(json, "thread", strlen("thread"));
+        smol_json_close(json, ']');
+        smol_json_close(json, '}');
+    }
     smol_json_close(json, '}');
 }
 

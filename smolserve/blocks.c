@@ -64,12 +64,13 @@ static void end_text(struct contents *contents, struct buffer *out, enum turn *t
 /* Appends the message of the assistant, or what it adds to the last one. */
 static void end_answer(const struct contents *contents, struct buffer *out, enum turn *turn)
 {
-    if (*turn == TURN_ASSISTANT && !contents->has_thinking) {
+    const bool thinks = contents->thinking.size > 0; /* which may have been left out */
+    if (*turn == TURN_ASSISTANT && !thinks) {
         continue_content(out, contents);
     } else {
         smol_buffer_add(out, ",", out->size > 1);
         smol_buffer_print(out, "{\"role\":\"assistant\"");
-        if (contents->has_thinking)
+        if (thinks)
             add_string(out, ",\"reasoning_content\":", &contents->thinking);
         add_string(out, ",\"content\":", &contents->text);
     }

@@ -117,6 +117,7 @@ struct job {
     bool return_texts;   /* a reranking repeats the texts */
     bool logprobs_given; /* a chat or a response asks for log-probabilities */
     bool truncates;      /* a conversation that is too long loses its oldest turns */
+    bool omits_thinking; /* the answer says only that there was some */
     bool waits;          /* it counts in server->n_waiting */
     size_t client;       /* index of the key, 0: none */
     char id[48];

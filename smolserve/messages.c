@@ -57,8 +57,18 @@ smol_status smol_messages_inside(struct request_reader *r, const char *name, str
 /* Reads a part of a message's content, which must be a text, and appends it. */
 static smol_status read_part(struct request_reader *r, struct buffer *out)
 {
-    static const char *const types[] = {
-        "text", "input_text", "output_text", "reasoning_text", "summary_text", "refusal", NULL};
+    static const struct {
+        const char *type, *member;
+    } kinds[] = {
+        {"text", "text"},
+        {"input_text", "text"},
+        {"output_text", "text"},
+        {"reasoning_text", "text"},
+        {"summary_text", "text"},
+        {"refusal", "refusal"},
+        {"tool_reference", "tool_name"}, /* a tool that a search has found */
+    };
+    enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
     bool found = false;
     size_t length = 0;
     if (smol_json_peek(&r->json) != '{')
@@ -69,14 +79,14 @@ static smol_status read_part(struct request_reader *r, struct buffer *out)
         status = smol_json_string(&at, r->scratch, &length);
     if (status)
         return status;
-    const char *const *type = types;
-    while (*type && !smol_member_is(r->scratch, length, *type))
-        type++;
-    if (!*type)
+    size_t i = 0;
+    while (i < N_KINDS && !smol_member_is(r->scratch, length, kinds[i].type))
+        i++;
+    if (i == N_KINDS)
         return smol_fail(r->json.error, SMOL_ERROR_USAGE,
                          "%s: a part of `content` has the type %.*s: only text is supported",
                          r->field, (int)(length < 40 ? length : 40), length ? r->scratch : "");
-    status = smol_messages_inside(r, strcmp(*type, "refusal") == 0 ? *type : "text", out);
+    status = smol_messages_inside(r, kinds[i].member, out);
     return status ? status : smol_json_skip(&r->json);
 }
 

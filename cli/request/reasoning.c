@@ -38,14 +38,15 @@ smol_status smol_set_reasoning_budget(struct request_reader *r)
 
 /* --- effort ----------------------------------------------------------------------------------- */
 
-static const char *const efforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", NULL};
+static const char *const efforts[] = {"none", "minimal", "low", "medium",
+                                      "high", "xhigh",   "max", NULL};
 enum { EFFORT_NONE = 0, EFFORT_MEDIUM = 3 }; /* the latter is what models do by themselves */
 
 smol_status smol_set_effort(struct request_reader *r)
 {
     size_t i;
     smol_status status =
-        smol_member_word(r, efforts, "expected none, minimal, low, medium, high or xhigh", &i);
+        smol_member_word(r, efforts, "expected none, minimal, low, medium, high, xhigh or max", &i);
     if (!status)
         r->request->effort = efforts[i];
     return status;

@@ -19,7 +19,7 @@ TOOLS = [
 ]
 CHAT_TOOLS = [{"type": "function", "function": {key.replace("input_schema", "parameters"): value for key, value in tool.items()}} for tool in TOOLS]
 USER = {"role": "user", "content": "Paint it."}
-THINKERS = ("qwen", "caller", "silent")
+THINKERS = ("qwen", "caller", "silent")  # and "levels"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def server(painter):  # noqa: F811
 @pytest.fixture(scope="module")
 def thinkers(tmp_path_factory):
     folder, blobs = tmp_path_factory.mktemp("thinkers"), []
-    for name in THINKERS:
+    for name in (*THINKERS, "levels"):
         (folder / name).mkdir()
         blobs.append(speaker(folder / name, *SPOKEN[name]))
     with serving(blobs) as server:
@@ -171,8 +171,8 @@ def text(*texts):
         ([{"role": "user", "content": text("a\n", 'b"')}], [{"role": "user", "content": 'a\n\nb"'}]),
         ([USER, {"role": "assistant", "content": text("x", "y")}, USER], [USER, {"role": "assistant", "content": "x\ny"}, USER]),
         ([USER, {"role": "assistant", "content": [*text("x"), CALL, CALL]}, {"role": "user", "content": [
-            {"type": "tool_result", "tool_use_id": "abcdefghi", "content": "done"}, {"type": "tool_result", "tool_use_id": "abcdefghi", "is_error": True, "content": text("no", "good")}, *text("And?", "Now")]}],
-         [USER, {"role": "assistant", "content": "x", "tool_calls": [CHAT_CALL, CHAT_CALL]}, {"role": "tool", "tool_call_id": "abcdefghi", "content": "done"},
+            {"type": "tool_result", "tool_use_id": "abcdefghi", "content": [*text("done"), {"type": "tool_reference", "tool_name": "paint"}]}, {"type": "tool_result", "tool_use_id": "abcdefghi", "is_error": True, "content": text("no", "good")}, *text("And?", "Now")]}],
+         [USER, {"role": "assistant", "content": "x", "tool_calls": [CHAT_CALL, CHAT_CALL]}, {"role": "tool", "tool_call_id": "abcdefghi", "content": "done\npaint"},
           {"role": "tool", "tool_call_id": "abcdefghi", "content": "no\ngood"}, {"role": "user", "content": "And?\nNow"}]),
         ([USER, {"role": "assistant", "content": [CALL]}, {"role": "user", "content": [*text("Before"), {"type": "tool_result", "tool_use_id": "abcdefghi"}]}],
          [USER, {"role": "assistant", "content": "", "tool_calls": [CHAT_CALL]}, {"role": "user", "content": "Before"}, {"role": "tool", "tool_call_id": "abcdefghi", "content": ""}]),
@@ -301,7 +301,51 @@ def test_thinking_can_be_limited_and_switched_off_and_on(thinkers):
     assert short.content[0].thinking == "Well, 1 < 2" and len(short.content) == 2
     extra = {"chat_template_kwargs": {"enable_thinking": True}}
     assert off > client(thinkers).messages.count_tokens(model="qwen", messages=[USER], thinking={"type": "disabled"}, extra_body=extra).input_tokens
-    assert create(thinkers, "qwen", output_config={"effort": "medium"}).content[0].type == "thinking"
+    assert create(thinkers, "qwen", output_config={"effort": "high"}).content[0].type == "thinking"  # without levels
+
+
+@pytest.mark.parametrize("level", ["low", "max"])
+def test_effort_is_a_level_of_the_template(thinkers, level):
+    found = create(thinkers, "levels", output_config={"effort": level}, messages=[{"role": "user", "content": "x"}])
+    assert found.content[0].thinking == "Well." if level == "low" else plain(found)["input"] == 4
+
+
+def test_thinking_can_be_left_out_of_an_answer(thinkers):
+    members = {"thinking": {"type": "adaptive", "display": "omitted"}}
+    message, whole = create(thinkers, "qwen", **members), create(thinkers, "qwen")
+    assert [getattr(block, block.type) for block in message.content] == ["", whole.content[1].text]
+    assert plain(message)["output"] == plain(whole)["output"] and message.usage.output_tokens_details.thinking_tokens == 6
+    assert plain(stream(thinkers, "qwen", **members)[0]) == plain(message)
+    counts = {client(thinkers).messages.count_tokens(model="qwen", messages=[USER, {"role": "assistant", "content": content}, USER]).input_tokens
+              for content in (message.content, message.content[1:])}  # fmt: skip
+    assert len(counts) == 1
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def test_the_note_of_claude_code_is_not_for_the_model(server):
+    note = "x-anthropic-billing-header: cc_version=2.1.332.0b8; cc_entrypoint=sdk-cli;"
+    members = {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}
+    found = [
+        server.post("/v1/messages", {"messages": [USER], "max_tokens": 5, "temperature": 0, "system": system} | members)[1]
+        for system in (text(note, "Be\nbrief", "x"), "Be\nbrief\nx", text(note), [])
+    ]
+    assert found[0]["content"] == found[1]["content"] and found[2]["content"] == found[3]["content"]
+    sums = [one["usage"]["input_tokens"] + one["usage"]["cache_read_input_tokens"] for one in found]
+    assert sums[0] == sums[1] and sums[2] == sums[3]
+
+
+def test_the_package_goes_on_without_threads(server):
+    @anthropic.beta_tool
+    def paint(at: str) -> str:
+        """Paints"""
+        return "done"
+
+    runner = client(server).beta.messages.tool_runner(
+        model=server.model, max_tokens=60, messages=[USER], tools=[paint], tool_choice={"type": "none"}, max_iterations=1
+    )
+    assert [message.role for message in runner] == ["assistant"]
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -354,8 +398,9 @@ def test_a_stream_that_fails_ends_with_an_error(slow_blob):
         ({"messages": [USER], "tools": [{"name": "x"}]}, "tools", "`input_schema` in it must be an object"), ({"messages": [USER], "tools": TOOLS, "tool_choice": "any"}, "tool_choice", "an object"),
         ({"messages": [USER], "tools": TOOLS, "tool_choice": {"type": "tool"}}, "tool_choice", "`name` in it must be a string"), ({"messages": [USER], "tool_choice": {"type": "any"}}, "", "there are no tools"),
         ({"messages": [USER], "thinking": {"type": "enabled", "budget_tokens": -2}}, "thinking", "whole number"), ({"messages": [USER], "thinking": {"type": "on"}}, "thinking", "enabled, adaptive or disabled"),
-        ({"messages": [USER], "thinking": {"type": "adaptive", "display": "omitted"}}, "thinking", "summarized"), ({"messages": [USER], "stop": "x"}, "stop", "no such member"), ({"messages": [USER], "mcp_servers": [{}]}, "mcp_servers", "not supported"),
-        ({"messages": [USER], "output_config": {"effort": "high"}}, "", "no levels"), ({"messages": [USER], "n": 2}, "n", "no such member"), ({"messages": [USER], "service_tier": "flex"}, "service_tier", "standard_only"),
+        ({"messages": [USER], "thinking": {"type": "adaptive", "display": "all"}}, "thinking", "summarized, updates or omitted"), ({"messages": [USER], "context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, "context_management", "only clear_thinking"),
+        ({"messages": [USER], "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 1}}]}}, "context_management", "`keep` in it must be a string"), ({"messages": [USER], "stop": "x"}, "stop", "no such member"), ({"messages": [USER], "mcp_servers": [{}]}, "mcp_servers", "not supported"),
+        ({"messages": [USER], "output_config": {"effort": "most"}}, "output_config", "xhigh or max"), ({"messages": [USER], "n": 2}, "n", "no such member"), ({"messages": [USER], "service_tier": "flex"}, "service_tier", "standard_only"),
     ],
 )  # fmt: skip
 def test_wrong_messages_are_refused(server, members, param, message):
