@@ -26,147 +26,131 @@ static smol_status set_system(struct request_reader *r)
     return !status && out.failed ? smol_fail_memory(r->json.error, "a request") : status;
 }
 
-/* Reads the member `type` of the object at the reader, one of `words`. The object has no other
- * members than `names`. */
-static smol_status read_type(struct request_reader *r, const char *const *names,
-                             const char *const *words, const char *what, size_t *index)
+/* Reads an object with a member `type`, see smol_body_object. */
+static smol_status read_typed(struct request_reader *r, const struct object_member *rows, size_t n)
 {
-    struct request_reader inner = *r;
+    struct json_reader ignored;
     if (smol_json_peek(&r->json) != '{')
         return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, r->json, names);
-    if (!status)
-        status = smol_messages_find(r, "type", "\"", &inner.json);
-    return status ? status : smol_member_word(&inner, words, what, index);
+    smol_status status = smol_messages_find(r, "type", "\"", &ignored);
+    return status ? status : smol_body_object(r, rows, n);
 }
 
-/* Moves `inner` to a member of the object at the reader. *found: it is there, and not null. */
-static smol_status seek(struct request_reader *r, const char *name, struct request_reader *inner,
-                        bool *found)
+/* --- which tool is called --------------------------------------------------------------------- */
+
+static smol_status set_choice(struct request_reader *r)
 {
-    *inner = *r;
-    smol_status status = smol_member_seek(&inner->json, r->scratch, name, found);
-    *found = !status && *found && !smol_json_word(&inner->json, "null");
-    return status;
+    static const char *const words[] = {"auto", "any", "none", "tool", NULL};
+    static const char *const choices[] = {"auto", "required", "none", NULL}; /* then a name */
+    size_t i = 0;
+    smol_status status =
+        smol_member_word(r, words, "expected auto, any, none or tool as `type`", &i);
+    if (status || !choices[i])
+        return status;
+    return smol_member_copy(r, choices[i], strlen(choices[i]), &r->request->tool_choice);
 }
 
-/* Copies the name of the tool that must be called. */
-static smol_status copy_name(struct request_reader *r)
+static smol_status set_chosen(struct request_reader *r)
 {
-    struct request_reader inner = *r;
     size_t size;
-    smol_status status = smol_messages_find(r, "name", "\"", &inner.json);
-    if (!status)
-        status = smol_member_text(&inner, &r->request->tool_choice, &size);
+    if (r->request->tool_choice)
+        return smol_member_fail(r, "a name is only for the type tool");
+    smol_status status = smol_member_text(r, &r->request->tool_choice, &size);
     if (!status && smol_is_choice_word(r->request->tool_choice))
         return smol_member_fail(r, "a tool called auto, none or required cannot be chosen");
     return status;
 }
 
-/* Reads {"type": WORD, "name": NAME, "disable_parallel_tool_use": FLAG}. */
+static smol_status set_one_call(struct request_reader *r)
+{
+    return smol_member_flag(r, &r->request->one_call);
+}
+
 static smol_status set_tool_choice(struct request_reader *r)
 {
-    static const char *const names[] = {"type", "name", "disable_parallel_tool_use", NULL};
-    static const char *const words[] = {"auto", "any", "none", "tool", NULL};
-    static const char *const choices[] = {"auto", "required", "none", NULL};
-    struct request_reader inner;
-    size_t i = 0;
-    bool found = false;
-    smol_status status =
-        read_type(r, names, words, "expected auto, any, none or tool as `type`", &i);
-    if (!status)
-        status = seek(r, "disable_parallel_tool_use", &inner, &found);
-    if (!status && found)
-        status = smol_member_flag(&inner, &r->request->one_call);
-    if (!status && choices[i])
-        status = smol_member_copy(r, choices[i], strlen(choices[i]), &r->request->tool_choice);
-    else if (!status)
-        status = copy_name(r);
-    return status ? status : smol_json_skip(&r->json);
+    static const struct object_member rows[] = {
+        {"type", set_choice}, {"name", set_chosen}, {"disable_parallel_tool_use", set_one_call}};
+    smol_status status = read_typed(r, rows, sizeof rows / sizeof rows[0]);
+    return status || r->request->tool_choice
+               ? status
+               : smol_member_fail(r, "expected the name of a tool in it");
 }
 
-/* Reads {"type": WORD, "budget_tokens": N, "display": WORD}. */
-static smol_status set_thinking(struct request_reader *r)
+/* --- thinking and output ---------------------------------------------------------------------- */
+
+static smol_status set_thinking_type(struct request_reader *r)
 {
-    static const char *const names[] = {"type", "budget_tokens", "display", NULL};
     static const char *const words[] = {"adaptive", "enabled", "disabled", NULL};
-    static const char *const displays[] = {"summarized", "updates", "omitted", NULL};
-    enum { OMITTED = 2 };
     static const enum thinking kinds[] = {THINKING_DEFAULT, THINKING_ON, THINKING_OFF};
-    struct request_reader inner;
-    size_t i = 0, display = 0;
-    bool found = false;
+    size_t i = 0;
     smol_status status =
-        read_type(r, names, words, "expected enabled, adaptive or disabled as `type`", &i);
-    if (!status)
-        status = seek(r, "budget_tokens", &inner, &found);
-    if (!status && found)
-        status = smol_set_reasoning_budget(&inner);
-    if (!status)
-        status = seek(r, "display", &inner, &found);
-    if (!status && found)
-        status = smol_member_word(&inner, displays,
-                                  "display: expected summarized, updates or omitted", &display);
-    smol_body_job(r)->omits_thinking = display == OMITTED;
+        smol_member_word(r, words, "expected enabled, adaptive or disabled as `type`", &i);
     if (!status)
         r->request->thinking = kinds[i];
-    return status ? status : smol_json_skip(&r->json);
+    return status;
 }
 
-/* Reads {"format": FORMAT, "effort": WORD}. */
+static smol_status set_display(struct request_reader *r)
+{
+    static const char *const words[] = {"summarized", "updates", "omitted", NULL};
+    enum { OMITTED = 2 };
+    size_t i = 0;
+    smol_status status =
+        smol_member_word(r, words, "expected summarized, updates or omitted as `display`", &i);
+    smol_body_job(r)->omits_thinking = i == OMITTED;
+    return status;
+}
+
+static smol_status set_thinking(struct request_reader *r)
+{
+    static const struct object_member rows[] = {{"type", set_thinking_type},
+                                                {"budget_tokens", smol_set_reasoning_budget},
+                                                {"display", set_display}};
+    return read_typed(r, rows, sizeof rows / sizeof rows[0]);
+}
+
 static smol_status set_output_config(struct request_reader *r)
 {
-    static const char *const names[] = {"format", "effort", NULL};
-    struct request_reader inner;
-    bool found = false;
-    if (smol_json_peek(&r->json) != '{')
-        return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, r->json, names);
-    if (!status)
-        status = seek(r, "format", &inner, &found);
-    if (!status && found)
-        status = smol_set_flat_format(&inner);
-    if (!status)
-        status = seek(r, "effort", &inner, &found);
-    if (!status && found)
-        status = smol_set_effort(&inner);
-    return status ? status : smol_json_skip(&r->json);
+    static const struct object_member rows[] = {{"format", smol_set_flat_format},
+                                                {"effort", smol_set_effort}};
+    return smol_body_object(r, rows, sizeof rows / sizeof rows[0]);
+}
+
+/* --- what changes no answer ------------------------------------------------------------------- */
+
+static smol_status check_edit_type(struct request_reader *r)
+{
+    static const char *const words[] = {"clear_thinking_20251015", NULL};
+    return smol_member_word(r, words, "only clear_thinking_20251015 is supported", &(size_t){0});
+}
+
+static smol_status check_keep(struct request_reader *r)
+{
+    static const char *const words[] = {"all", NULL};
+    return smol_member_word(r, words, "only all is supported as `keep`", &(size_t){0});
 }
 
 /* Reads an edit of the context that keeps everything. */
 static smol_status read_edit(struct request_reader *r)
 {
-    static const char *const names[] = {"type", "keep", NULL};
-    static const char *const types[] = {"clear_thinking_20251015", NULL};
-    static const char *const keeps[] = {"all", NULL};
-    struct request_reader inner = *r;
-    size_t i;
-    smol_status status =
-        read_type(r, names, types, "only clear_thinking_20251015 is supported", &i);
-    if (!status)
-        status = smol_messages_find(r, "keep", "\"", &inner.json);
-    if (!status)
-        status = smol_member_word(&inner, keeps, "only all is supported as `keep`", &i);
-    return status ? status : smol_json_skip(&r->json);
+    static const struct object_member rows[] = {{"type", check_edit_type}, {"keep", check_keep}};
+    struct json_reader ignored;
+    struct request_reader start = *r;
+    smol_status status = read_typed(r, rows, sizeof rows / sizeof rows[0]);
+    return status ? status : smol_messages_find(&start, "keep", "\"", &ignored);
 }
 
-/* Reads {"edits": EDITS}, which programs send that leave everything in the context. */
+static smol_status set_edits(struct request_reader *r)
+{
+    size_t n;
+    return smol_json_peek(&r->json) == '[' ? smol_member_each(r, '[', read_edit, &n)
+                                           : smol_member_fail(r, "edits must be a list");
+}
+
 static smol_status set_context_management(struct request_reader *r)
 {
-    static const char *const names[] = {"edits", NULL};
-    struct request_reader inner;
-    bool found = false;
-    size_t n;
-    if (smol_json_peek(&r->json) != '{')
-        return smol_member_fail(r, "expected an object");
-    smol_status status = smol_member_only(r, r->json, names);
-    if (!status)
-        status = seek(r, "edits", &inner, &found);
-    if (!status && found && smol_json_peek(&inner.json) != '[')
-        return smol_member_fail(r, "edits must be a list");
-    if (!status && found)
-        status = smol_member_each(&inner, '[', read_edit, &n);
-    return status ? status : smol_json_skip(&r->json);
+    static const struct object_member rows[] = {{"edits", set_edits}};
+    return smol_body_object(r, rows, 1);
 }
 
 static smol_status set_speed(struct request_reader *r)
@@ -181,6 +165,8 @@ static smol_status set_service_tier(struct request_reader *r)
     return smol_member_word(r, words, "expected auto or standard_only: this server has one tier",
                             &(size_t){0});
 }
+
+/* --- the request ------------------------------------------------------------------------------ */
 
 static const struct request_member members[] = {
     {"messages", smol_anthropic_set_messages},

@@ -119,6 +119,24 @@ smol_status smol_body_unsupported(struct request_reader *r)
     return smol_member_fail(r, "not supported by this server");
 }
 
+smol_status smol_body_object(struct request_reader *r, const struct object_member *rows, size_t n)
+{
+    const char *names[MAX_ROWS + 1] = {NULL};
+    if (smol_json_peek(&r->json) != '{')
+        return smol_member_fail(r, "expected an object");
+    for (size_t i = 0; i < n; i++)
+        names[i] = rows[i].name;
+    smol_status status = smol_member_only(r, r->json, names);
+    for (size_t i = 0; i < n && !status; i++) {
+        bool found = false;
+        struct request_reader inner = *r;
+        status = smol_member_seek(&inner.json, r->scratch, names[i], &found);
+        if (!status && found && !smol_json_word(&inner.json, "null"))
+            status = rows[i].set(&inner);
+    }
+    return status ? status : smol_json_skip(&r->json);
+}
+
 /* --- bodies ----------------------------------------------------------------------------------- */
 
 /* Finds the member `model`, wherever it is, and sets job->model. After an error *param is "model"

@@ -36,6 +36,15 @@ smol_status smol_body_store(struct request_reader *r);
 smol_status smol_body_service_tier(struct request_reader *r);
 smol_status smol_body_verbosity(struct request_reader *r);
 
+/* Reads an object whose members are among the rows (n, at most MAX_ROWS), in the order of these. A
+ * member that is null counts as absent. */
+enum { MAX_ROWS = 3 };
+struct object_member {
+    const char *name;
+    smol_status (*set)(struct request_reader *r);
+};
+smol_status smol_body_object(struct request_reader *r, const struct object_member *rows, size_t n);
+
 /* Refuses a member that the server does not support, unless its value asks for nothing: null,
  * false, 0, "", [] or {}. */
 smol_status smol_body_unsupported(struct request_reader *r);

@@ -36,35 +36,14 @@ static smol_status set_instructions(struct request_reader *r)
     return smol_member_copy_json(r, 0, &smol_body_job(r)->instructions);
 }
 
-/* Reads an object whose members are among the rows (n, at most 2). A member that is null counts as
- * absent. */
-static smol_status read_object(struct request_reader *r, const struct request_member *rows,
-                               size_t n)
-{
-    const char *names[3] = {NULL};
-    if (smol_json_peek(&r->json) != '{')
-        return smol_member_fail(r, "expected an object");
-    for (size_t i = 0; i < n; i++)
-        names[i] = rows[i].name;
-    smol_status status = smol_member_only(r, r->json, names);
-    for (size_t i = 0; i < n && !status; i++) {
-        bool found = false;
-        struct request_reader inner = *r;
-        status = smol_member_seek(&inner.json, r->scratch, names[i], &found);
-        if (!status && found && !smol_json_word(&inner.json, "null"))
-            status = rows[i].set(&inner);
-    }
-    return status ? status : smol_json_skip(&r->json);
-}
-
 /* Reads {"format": FORMAT, "verbosity": WORD}, which the response repeats if it has a format. The
  * members of a JSON schema are those of FORMAT itself. */
 static smol_status set_text(struct request_reader *r)
 {
-    static const struct request_member rows[] = {{"format", smol_set_flat_format},
-                                                 {"verbosity", smol_body_verbosity}};
+    static const struct object_member rows[] = {{"format", smol_set_flat_format},
+                                                {"verbosity", smol_body_verbosity}};
     struct request_reader start = *r;
-    smol_status status = read_object(r, rows, 2);
+    smol_status status = smol_body_object(r, rows, 2);
     if (!status && r->request->format.given)
         status = smol_member_copy_json(&start, '{', &smol_body_job(r)->text);
     return status;
@@ -81,9 +60,9 @@ static smol_status set_summary(struct request_reader *r)
 /* Reads {"effort": WORD, "summary": WORD}. */
 static smol_status set_reasoning(struct request_reader *r)
 {
-    static const struct request_member rows[] = {{"effort", smol_set_effort},
-                                                 {"summary", set_summary}};
-    return read_object(r, rows, 2);
+    static const struct object_member rows[] = {{"effort", smol_set_effort},
+                                                {"summary", set_summary}};
+    return smol_body_object(r, rows, 2);
 }
 
 static smol_status set_truncation(struct request_reader *r)
