@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json_reader.h"
 #include "smolserve/anthropic.h"
 #include "smolserve/completion.h"
 #include "smolserve/server.h"
@@ -60,16 +59,11 @@ static void begin_message(const struct job *job, struct json_out *json)
 static bool is_object(const struct buffer *arguments)
 {
     smol_error ignored;
-    const uint8_t *text = (const uint8_t *)arguments->text; /* NULL: none */
-    struct json_reader json = {.start = text,
-                               .at = text,
-                               .end = text ? text + arguments->size : NULL,
-                               .name = "arguments",
-                               .fault = "",
-                               .advice = "",
-                               .status = SMOL_ERROR_USAGE,
-                               .error = &ignored};
-    return text && smol_json_peek(&json) == '{' && !smol_json_skip(&json) && !smol_json_end(&json);
+    if (arguments->size == 0)
+        return false;
+    struct request_reader r =
+        smol_request_reader(arguments->text, arguments->size, NULL, NULL, NULL, &ignored);
+    return !smol_request_begin(&r) && !smol_json_skip(&r.json) && !smol_json_end(&r.json);
 }
 
 /* Writes the object that call i gives its tool. A call that was cut off has its text as
@@ -267,25 +261,20 @@ void smol_anthropic_end(struct job *job, FILE *out)
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
+/* Anthropic's words are OpenAI's, but for these. */
 static const char *type_of(unsigned http)
 {
     switch (http) {
-    case 401:
-        return "authentication_error";
-    case 403:
-        return "permission_error";
     case 404:
         return "not_found_error";
     case 413:
         return "request_too_large";
-    case 429:
-        return "rate_limit_error";
     case 503:
         return "overloaded_error";
     case 504:
         return "timeout_error";
     default:
-        return http < 500 ? "invalid_request_error" : "api_error";
+        return http < 500 ? smol_refusal_type(http) : "api_error";
     }
 }
 

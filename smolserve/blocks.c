@@ -11,8 +11,8 @@ enum block { TEXT_BLOCK, RESULT_BLOCK, CALL_BLOCK, THINKING_BLOCK, REDACTED_BLOC
 static const char *const types[] = {"text",     "tool_result",       "tool_use",
                                     "thinking", "redacted_thinking", NULL};
 
-/* What the blocks of a message have given so far, as JSON text: the insides of strings, and
- * objects. */
+/* What was read of a message so far, as JSON text: `text` and `thinking` are the insides of
+ * strings, `calls` are objects. */
 struct contents {
     enum role { USER, ASSISTANT, SYSTEM } role;
     bool has_text, has_thinking;
@@ -132,13 +132,15 @@ static smol_status find_type(struct request_reader *r, enum role role, enum bloc
 {
     static const struct {
         unsigned blocks; /* a bit for each type */
-        const char *whose, *names;
+        const char *whose, *advice;
     } kinds[] = {
-        [USER] = {1u << TEXT_BLOCK | 1u << RESULT_BLOCK, "the user", "text and tool_result are"},
+        [USER] = {1u << TEXT_BLOCK | 1u << RESULT_BLOCK, "a block of the user",
+                  "only text and tool_result are supported"},
         [ASSISTANT] = {1u << TEXT_BLOCK | 1u << CALL_BLOCK | 1u << THINKING_BLOCK |
                            1u << REDACTED_BLOCK,
-                       "the assistant", "text, thinking, redacted_thinking and tool_use are"},
-        [SYSTEM] = {1u << TEXT_BLOCK, "the system", "text is"},
+                       "a block of the assistant",
+                       "only text, thinking, redacted_thinking and tool_use are supported"},
+        [SYSTEM] = {1u << TEXT_BLOCK, "a block of the system", "only text is supported"},
     };
     struct json_reader at;
     size_t length;
@@ -152,10 +154,7 @@ static smol_status find_type(struct request_reader *r, enum role role, enum bloc
             *type = (enum block)i;
             return SMOL_OK;
         }
-    return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                     "%s: a block of %s has the type %.*s: only %s supported", r->field,
-                     kinds[role].whose, (int)(length < 40 ? length : 40), r->scratch,
-                     kinds[role].names);
+    return smol_messages_fail_type(r, kinds[role].whose, length, kinds[role].advice);
 }
 
 /* Takes a block. Its other members, such as cache_control and is_error, change nothing. */
@@ -254,9 +253,8 @@ smol_status smol_anthropic_set_messages(struct request_reader *r)
     smol_status status = smol_messages_set(r, copy_message, &turn);
     return status || (turn != TURN_ASSISTANT && turn != TURN_CALLS)
                ? status
-               : smol_member_fail(r,
-                                  "the last one must not be the assistant's: an answer cannot be "
-                                  "begun for the model");
+               : smol_member_fail(r, "the last one must not be the assistant's: the server cannot "
+                                     "continue an answer");
 }
 
 /* --- tools ------------------------------------------------------------------------------------ */
@@ -275,10 +273,8 @@ static smol_status check_type(struct request_reader *r)
         status = smol_json_string(&at, r->scratch, &length);
     if (status || smol_member_is(r->scratch, length, "custom"))
         return status;
-    return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                     "%s: a tool has the type %.*s: only \"custom\" is supported: tools that the "
-                     "client runs",
-                     r->field, (int)(length < 40 ? length : 40), r->scratch);
+    return smol_messages_fail_type(r, "a tool", length,
+                                   "only \"custom\" is supported: tools that the client runs");
 }
 
 static smol_status copy_tool(struct request_reader *r, struct buffer *out, enum turn *turn)

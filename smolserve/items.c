@@ -110,10 +110,9 @@ static smol_status copy_item(struct request_reader *r, struct buffer *out, enum 
     bool result = found && smol_member_is(r->scratch, length, "function_call_output");
     bool reasons = found && smol_member_is(r->scratch, length, "reasoning");
     if (found && !calls && !result && !reasons && !smol_member_is(r->scratch, length, "message"))
-        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                         "%s: an item has the type %.*s: only message, reasoning, function_call "
-                         "and function_call_output are supported",
-                         r->field, (int)(length < 40 ? length : 40), r->scratch);
+        return smol_messages_fail_type(r, "an item", length,
+                                       "only message, reasoning, function_call and "
+                                       "function_call_output are supported");
     if (!found || smol_member_is(r->scratch, length, "message"))
         return copy_message_item(r, out, turn);
     if (out->size > 1 && (!calls || *turn == TURN_OTHER))

@@ -54,6 +54,13 @@ smol_status smol_messages_inside(struct request_reader *r, const char *name, str
     return status;
 }
 
+smol_status smol_messages_fail_type(struct request_reader *r, const char *whose, size_t length,
+                                    const char *advice)
+{
+    return smol_fail(r->json.error, SMOL_ERROR_USAGE, "%s: %s has the type %.*s: %s", r->field,
+                     whose, (int)(length < 40 ? length : 40), length ? r->scratch : "", advice);
+}
+
 /* Reads a part of a message's content, which must be a text, and appends it. */
 static smol_status read_part(struct request_reader *r, struct buffer *out)
 {
@@ -83,9 +90,7 @@ static smol_status read_part(struct request_reader *r, struct buffer *out)
     while (i < N_KINDS && !smol_member_is(r->scratch, length, kinds[i].type))
         i++;
     if (i == N_KINDS)
-        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
-                         "%s: a part of `content` has the type %.*s: only text is supported",
-                         r->field, (int)(length < 40 ? length : 40), length ? r->scratch : "");
+        return smol_messages_fail_type(r, "a part of `content`", length, "only text is supported");
     status = smol_messages_inside(r, kinds[i].member, out);
     return status ? status : smol_json_skip(&r->json);
 }

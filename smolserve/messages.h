@@ -18,6 +18,11 @@ smol_status smol_messages_copy(struct request_reader *r, const char *key, const 
 /* Appends the JSON text of a member that is a string, between its quotes. */
 smol_status smol_messages_inside(struct request_reader *r, const char *name, struct buffer *out);
 
+/* Refuses an element of the member because of its type, r->scratch[0..length). `whose` names the
+ * element, and `advice` says which types are supported. Returns SMOL_ERROR_USAGE. */
+smol_status smol_messages_fail_type(struct request_reader *r, const char *whose, size_t length,
+                                    const char *advice);
+
 /* Takes a list of texts, the parts of a content, and appends them as one string, each on lines of
  * its own. */
 smol_status smol_messages_join(struct request_reader *r, struct buffer *out);
@@ -42,7 +47,7 @@ typedef smol_status smol_copy_element(struct request_reader *r, struct buffer *o
 smol_status smol_messages_list(struct request_reader *r, smol_copy_element *copy, enum turn *turn,
                                char **list);
 
-/* The same for the request's messages, at least one. */
+/* Takes the list of the request's messages, at least one, in the same way. */
 smol_status smol_messages_set(struct request_reader *r, smol_copy_element *copy, enum turn *turn);
 
 /* Puts the job's instructions, if there are any, before its messages, as a system message. Errors:

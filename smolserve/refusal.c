@@ -38,7 +38,7 @@ void smol_refusal_param(struct refusal *refusal, const char *name)
     snprintf(refusal->param, sizeof refusal->param, "%s", name ? name : "");
 }
 
-static const char *type_of(unsigned http)
+const char *smol_refusal_type(unsigned http)
 {
     switch (http) {
     case 401:
@@ -72,7 +72,7 @@ void smol_refusal_write(const struct refusal *refusal, struct json_out *json)
 {
     smol_json_open(json, '{');
     smol_json_member_open(json, "error", '{');
-    smol_json_member_text(json, "type", type_of(refusal->http));
+    smol_json_member_text(json, "type", smol_refusal_type(refusal->http));
     smol_refusal_write_members(refusal, json);
     smol_json_close(json, '}');
     smol_json_close(json, '}');

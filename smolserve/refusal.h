@@ -22,6 +22,9 @@ void smol_refuse_error(struct refusal *refusal, const smol_error *error);
 /* Sets the member at fault, cut to what fits; NULL: none. */
 void smol_refusal_param(struct refusal *refusal, const char *name);
 
+/* Returns OpenAI's word for the type of an error with this HTTP status. */
+const char *smol_refusal_type(unsigned http);
+
 /* Writes {"error": {"type", "message", "param", "code"}}. */
 void smol_refusal_write(const struct refusal *refusal, struct json_out *json);
 

@@ -110,12 +110,11 @@ bool smol_parts_end(struct answer_parts *parts)
     if (parts->reasoning_reader)
         good = !smol_reasoning_reader_end(parts->reasoning_reader, &found, NULL) &&
                take(parts, &found);
-    const size_t n_calls =
-        parts->calls.n; /* the reader may tell of one whose arguments are missing */
     parts->call_cut = parts->in_call;
+    const size_t n_calls = parts->calls.n;
     if (good && parts->tool_reader)
         good = !smol_tool_reader_end(parts->tool_reader, NULL);
-    parts->call_cut |= parts->calls.n > n_calls;
+    parts->call_cut |= parts->calls.n > n_calls; /* one whose arguments have not begun */
     return good;
 }
 

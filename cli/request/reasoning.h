@@ -24,8 +24,7 @@ smol_status smol_set_effort(struct request_reader *r);
 
 /* Turns the thinking and the effort that a request with messages asks for into variables of the
  * model's template; none is also a limit of no tokens. Errors: UNSUPPORTED (the model has no such
- * levels), MEMORY.
- */
+ * levels), MEMORY. */
 smol_status smol_request_apply_effort(struct request *request, const smol_model *model,
                                       smol_error *error);
 

@@ -365,7 +365,7 @@ def test_errors_are_those_of_the_package(server, painter, tmp_path):  # noqa: F8
     with serving(painter, "--api-keys", keys) as locked:
         for options in ({"api_key": "key-of-the-tests"}, {"api_key": None, "auth_token": "key-of-the-tests"}):
             assert client(locked, **options).messages.create(model=locked.model, max_tokens=1, messages=[USER]).role == "assistant"
-        headers = {"Authorization": "Bearer wrong", "x_api_key": "key-of-the-tests"}  # as behind a proxy
+        headers = {"Authorization": "Bearer wrong", "x_api_key": "key-of-the-tests"}  # a proxy may have added the first
         assert locked.post("/v1/messages", {"messages": [USER], "max_tokens": 1}, **headers)[0] == 200
         for options in ({"api_key": "key-of-the-test"}, {"api_key": None, "auth_token": "wrong"}):
             with pytest.raises(anthropic.AuthenticationError) as error:
