@@ -15,7 +15,8 @@ enum rope_type {
     ROPE_LLAMA3,
     ROPE_YARN,
     ROPE_LONGROPE,
-    ROPE_PROPORTIONAL
+    ROPE_PROPORTIONAL,
+    ROPE_NTK /* of GTE's own code: kexue.fm/archives/9706, formula 6 */
 };
 
 /* A rotary embedding, with config.json's names. Fields that the type does not use are 0. */

@@ -187,8 +187,10 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
         family->rotates_parts
             ? "smolconv reads default, linear, llama3, yarn, longrope"
             : "smolconv reads default, linear, llama3, yarn, longrope, proportional";
-    if (family->has_phi3_rope)
+    if (family->ropes == ROPES_PHI3)
         remedy = "smolconv reads default, longrope";
+    if (family->ropes == ROPES_NTK)
+        remedy = "smolconv reads default, ntk";
     if (strcmp(name, "dynamic") == 0)
         remedy = "its rotation depends on the length of the prompt, so the same text would get "
                  "different answers";
@@ -201,15 +203,21 @@ static smol_status fail_type(const struct json_settings *object, const char *nam
 static smol_status find_type(const struct json_settings *object, const struct family *family,
                              enum rope_type *type)
 {
+    enum { USUAL = 1 << ROPES_USUAL, PHI3 = 1 << ROPES_PHI3, NTK = 1 << ROPES_NTK };
     static const struct {
         const char *name;
         enum rope_type type;
-        bool phi3, others;
+        unsigned of; /* families */
     } types[] = {
-        {"default", ROPE_DEFAULT, true, true},   {"linear", ROPE_LINEAR, false, true},
-        {"llama3", ROPE_LLAMA3, false, true},    {"yarn", ROPE_YARN, false, true},
-        {"longrope", ROPE_LONGROPE, true, true}, {"su", ROPE_LONGROPE, true, false},
-        {"yarn", ROPE_LONGROPE, true, false},    {"proportional", ROPE_PROPORTIONAL, false, true},
+        {"default", ROPE_DEFAULT, USUAL | PHI3 | NTK},
+        {"linear", ROPE_LINEAR, USUAL},
+        {"llama3", ROPE_LLAMA3, USUAL},
+        {"yarn", ROPE_YARN, USUAL},
+        {"longrope", ROPE_LONGROPE, USUAL | PHI3},
+        {"su", ROPE_LONGROPE, PHI3},
+        {"yarn", ROPE_LONGROPE, PHI3},
+        {"proportional", ROPE_PROPORTIONAL, USUAL},
+        {"ntk", ROPE_NTK, NTK},
     };
     const char *name;
     smol_status status = smol_rope_read_type(object, family, &name);
@@ -218,8 +226,7 @@ static smol_status find_type(const struct json_settings *object, const struct fa
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         *type = types[i].type;
         bool parts_twice = family->rotates_parts && types[i].type == ROPE_PROPORTIONAL;
-        if (strcmp(name, types[i].name) == 0 && !parts_twice &&
-            (family->has_phi3_rope ? types[i].phi3 : types[i].others))
+        if (strcmp(name, types[i].name) == 0 && !parts_twice && types[i].of >> family->ropes & 1)
             return SMOL_OK;
     }
     return fail_type(object, name, family);
@@ -291,7 +298,9 @@ smol_status smol_rope_read(const struct rope_places *places, const struct json_s
     status = find_type(object, result->family, &rope->type);
     if (status || rope->type == ROPE_DEFAULT)
         return status;
-    if (rope->type == ROPE_LINEAR)
+    if (rope->type == ROPE_NTK && smol_setting(object, "mixed_b"))
+        return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "mixed_b", "remove it");
+    if (rope->type == ROPE_LINEAR || rope->type == ROPE_NTK)
         return smol_rope_require_real(object, "factor", &rope->factor);
     if (rope->type == ROPE_PROPORTIONAL)
         return smol_rope_read_proportional(object, places->part >= 0 ? places->part : 1,

@@ -24,6 +24,29 @@
 #define MPNET "mpnet.encoder.layer.%u."
 #define NOMIC "nomic_bert.encoder.layers.%u."
 #define GTE "gte.encoder.layer.%u."
+#define GTE_TENSORS                                                                                \
+    .heads = {"lm_head.", "classifier."},                                                          \
+    .score_layers = {"gte.pooler.dense", "classifier"},                                            \
+    .prefix = "gte.",                                                                              \
+    .old_prefix = "new.",                                                                          \
+    .embedding_norm = BOTH("gte.embeddings.LayerNorm"),                                            \
+    .layer_norm = BOTH(GTE "mlp_ln"),                                                              \
+    .types = "gte.embeddings.token_type_embeddings.weight",                                        \
+    .may_lack_types = true,                                                                        \
+    .names = {[ROLE_EMBED] = "gte.embeddings.word_embeddings.weight",                              \
+              PAIR(ATTN_NORM, GTE "norm"),                                                         \
+              PAIR(ATTN_Q, GTE "attention.q_proj"),                                                \
+              PAIR(ATTN_K, GTE "attention.k_proj"),                                                \
+              PAIR(ATTN_V, GTE "attention.v_proj"),                                                \
+              PAIR(ATTN_O, GTE "attention.o_proj"),                                                \
+              PAIR(MLP_NORM, GTE "attn_ln"),                                                       \
+              PAIR(MLP_GATE, GTE "mlp.gate_proj"),                                                 \
+              PAIR(MLP_UP, GTE "mlp.up_proj"),                                                     \
+              PAIR(MLP_DOWN, GTE "mlp.down_proj"),                                                 \
+              PAIR(FINAL_NORM, "gte.encoder.norm")},                                               \
+    .fused = {FUSED(GTE "attention.qkv_proj.weight", FUSION_STACKED, 3, QKV),                      \
+              FUSED(GTE "attention.qkv_proj.bias", FUSION_STACKED, 3, QKV_BIASES),                 \
+              FUSED(GTE "mlp.up_gate_proj.weight", FUSION_STACKED, 2, ROLE_MLP_UP, ROLE_MLP_GATE)}
 /* clang-format on */
 
 /* Encoders with learned positions, whose norms are after what they add to. */
@@ -48,6 +71,13 @@
     .size_keys = {[FAMILY_KV_HEADS] = ""}, .norm_eps_key = "layer_norm_eps", .tied_embeddings = 1, \
     .encodes = true, .blocks = BLOCK_LAYER_NORM | BLOCK_NORM_STREAM,                               \
     .score_activation = DENSE_TANH
+
+#define GTE_BLOCKS                                                                                 \
+    ROTATING_ENCODER,                                                                              \
+        .activation_key = "hidden_act", .activation = ACTIVATION_GELU,                             \
+        .attention_bias = BIAS_QKVO, .attention_biased = {NULL, true}, .mlp_biased = {NULL, true}, \
+        .lacks_input_biases = true,                                                                \
+        .texts = {{"layer_norm_type", "layer_norm"}, {"position_embedding_type", "rope"}}
 
 static const struct family families[] = {
     {
@@ -226,39 +256,25 @@ static const struct family families[] = {
         .scorer = "GteForSequenceClassification",
         .model_type = "gte",
         .sizes = {768, 3072, 12, 12, 0, 0, 250048, 8192},
-        ROTATING_ENCODER,
         BASICS(1e-12, 160000, NO_TOKEN, NO_TOKEN),
-        .activation_key = "hidden_act",
-        .activation = ACTIVATION_GELU,
-        .attention_bias = BIAS_QKVO,
-        .attention_biased = {NULL, true},
-        .mlp_biased = {NULL, true},
-        .lacks_input_biases = true,
+        GTE_BLOCKS,
         .demands = {{"logn_attention_scale", false, "this scale is not supported"}},
-        .texts = {{"layer_norm_type", "layer_norm"}, {"position_embedding_type", "rope"}},
-        .heads = {"lm_head.", "classifier."},
-        .score_layers = {"gte.pooler.dense", "classifier"},
-        .prefix = "gte.",
-        .old_prefix = "new.",
-        .embedding_norm = BOTH("gte.embeddings.LayerNorm"),
-        .layer_norm = BOTH(GTE "mlp_ln"),
-        .types = "gte.embeddings.token_type_embeddings.weight",
-        .may_lack_types = true,
-        .names = {[ROLE_EMBED] = "gte.embeddings.word_embeddings.weight",
-                  PAIR(ATTN_NORM, GTE "norm"),
-                  PAIR(ATTN_Q, GTE "attention.q_proj"),
-                  PAIR(ATTN_K, GTE "attention.k_proj"),
-                  PAIR(ATTN_V, GTE "attention.v_proj"),
-                  PAIR(ATTN_O, GTE "attention.o_proj"),
-                  PAIR(MLP_NORM, GTE "attn_ln"),
-                  PAIR(MLP_GATE, GTE "mlp.gate_proj"),
-                  PAIR(MLP_UP, GTE "mlp.up_proj"),
-                  PAIR(MLP_DOWN, GTE "mlp.down_proj"),
-                  PAIR(FINAL_NORM, "gte.encoder.norm")},
-        .fused = {FUSED(GTE "attention.qkv_proj.weight", FUSION_STACKED, 3, QKV),
-                  FUSED(GTE "attention.qkv_proj.bias", FUSION_STACKED, 3, QKV_BIASES),
-                  FUSED(GTE "mlp.up_gate_proj.weight", FUSION_STACKED, 2, ROLE_MLP_UP,
-                        ROLE_MLP_GATE)},
+        GTE_TENSORS,
+    },
+    {
+        /* GTE's own code, which is not in transformers */
+        .architecture = "NewForMaskedLM",
+        .body = "NewModel",
+        .pretrained = "NewForTokenClassification",
+        .scorer = "NewForSequenceClassification",
+        .model_type = "new",
+        .sizes = {768, 3072, 12, 12, 0, 0, 30528, 2048},
+        BASICS(1e-12, 10000, NO_TOKEN, NO_TOKEN),
+        GTE_BLOCKS,
+        .ropes = ROPES_NTK,
+        .demands = {{"logn_attention_scale", false, "this scale is not supported"},
+                    {"pack_qkv", true, "queries, keys and values apart are not supported"}},
+        GTE_TENSORS,
     },
     {
         .architecture = "EuroBertForMaskedLM",

@@ -69,6 +69,13 @@ enum family_windows {
     WINDOWS_AFTER_EACH_N /* all but the first of every n */
 };
 
+/* Types of rotary embeddings. */
+enum family_ropes {
+    ROPES_USUAL, /* those of transformers */
+    ROPES_PHI3,  /* those of Phi-3 */
+    ROPES_NTK,   /* "ntk", as in GTE's own code */
+};
+
 /* Matrices, or their biases, that a checkpoint stores in one tensor. */
 enum family_fusion {
     FUSION_STACKED, /* one below the other */
@@ -169,7 +176,7 @@ struct family {
     bool needs_window;       /* sliding_window may not be null */
     bool rotates_parts;      /* partial_rotary_factor may be below 1 */
     double rotary_factor;    /* its default; 0: 1 */
-    bool has_phi3_rope;      /* rope_type as in Phi-3 */
+    enum family_ropes ropes; /* the types that rope_type may have */
     const char *rotary_factor_key, *theta_key; /* at the top; NULL: as usual */
     bool has_rope_alpha;       /* rope_type dynamic with `alpha` only changes theta */
     bool has_sections;         /* the rotary embedding has mrope_section, which texts don't need */

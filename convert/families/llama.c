@@ -67,7 +67,7 @@ static const struct family families[] = {
         BASICS(1e-5, 10000, 1, 32000),
         SILU,
         .rotates_parts = true,
-        .has_phi3_rope = true,
+        .ropes = ROPES_PHI3,
         .original_context = 4096,
         .windows = WINDOWS_ALL,
         .names = {SHARED_NAMES, LLAMA_NORM_NAMES},

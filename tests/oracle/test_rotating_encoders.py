@@ -169,6 +169,74 @@ def test_tensors_of_gte_may_have_the_prefix_of_its_own_code(head, tmp_path):
     assert programs.smolconv("diff", tmp_path / "b.smol", path).returncode == 0
 
 
+# what GTE's own code calls the keys
+OWN = {
+    "attention_probs_dropout_prob": 0.0, "auto_map": {"AutoModel": "configuration.NewModel"}, "classifier_dropout": None, "hidden_dropout_prob": 0.1,
+    "initializer_range": 0.02, "layer_norm_type": "layer_norm", "logn_attention_clip1": False, "logn_attention_scale": False, "pack_qkv": True,
+    "position_embedding_type": "rope", "unpad_inputs": False, "use_memory_efficient_attention": False, "model_type": "new",
+}  # fmt: skip
+
+
+def use_own_code(folder, model, head, prefix, **keys):
+    """Gives a checkpoint the keys of GTE's own code and its names of tensors."""
+    config = json.loads((folder / "config.json").read_text())
+    kept = {key: value for key, value in config.items() if key not in ("rope_parameters", "model_type", "architectures", "dtype")}
+    (folder / "config.json").write_text(json.dumps(kept | OWN | keys | {"architectures": ["New" + head]}))
+    path = folder / "model.safetensors"
+    tensors = {name.removeprefix("gte."): tensor for name, tensor in load_file(path).items()}
+    save_file({name if name.startswith("classifier.") else prefix + name: tensor for name, tensor in tensors.items()}, path)
+
+
+def scale_ntk(model, theta, factor):
+    """Makes the rotation that of https://kexue.fm/archives/9706, formula 6."""
+    (rotation,) = (module for module in model.modules() if hasattr(module, "inv_freq"))
+    dim = 2 * len(rotation.inv_freq)
+    rotation.inv_freq.copy_((theta * factor) ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim) / factor ** (2 / dim))
+
+
+@pytest.mark.parametrize(("seed", "prefix", "head"), [(1, "", "Model"), (2, "new.", "Model"), (3, "new.", "ForSequenceClassification"), (4, "new.", "ForTokenClassification")])
+def test_checkpoints_for_gtes_own_code(seed, prefix, head, tmp_path):
+    """The code is not in transformers, whose model differs from it by the frequencies of the rotation. `ForTokenClassification` makes
+    sparse vectors from the same states."""
+    r = random.Random(f"own{seed}")
+    theta, factor = r.choice([10000.0, 500000.0]), r.choice([2.0, 8.0, 1.5])
+    settings = draw("gte", r) | {"rope_parameters": None, "hidden_act": "gelu"}
+    made = "ForSequenceClassification" if head == "ForSequenceClassification" else "Model"
+    model, tokenizer = make(tmp_path / "c", "gte", seed, made, **settings)
+    use_own_code(tmp_path / "c", model, head, prefix, rope_theta=theta, rope_scaling={"factor": factor, "type": "ntk"})
+    scale_ntk(model, theta, factor)
+    if made != "Model":
+        check_scores(tmp_path / "c", functools.partial(bert_score, model, tokenizer), None, seed, 0.03)
+        return
+    if head == "ForTokenClassification":
+        tensors = load_file(tmp_path / "c/model.safetensors") | {"classifier.weight": torch.ones(1, model.config.hidden_size), "classifier.bias": torch.ones(1)}
+        save_file(tensors, tmp_path / "c/model.safetensors")
+    modules = draw_modules(r, tmp_path / "c", model.config.hidden_size, seed, ["cls_token"])
+    blobs = check_embeddings(tmp_path / "c", model, tokenizer, modules, seed, {"f32": 0.999999, "bf16": 0.999, "int8": 0.9995})
+    check_states(blobs["f32"], model, [some_ids(model, n) for n in (1, 70, model.config.max_position_embeddings)])
+    assert programs.smolconv("verify", blobs["int8"], "--source", tmp_path / "c").returncode == 0
+
+
+def test_gtes_own_code_has_defaults_of_its_own(tmp_path):
+    """And what only that code computes is refused."""
+    model, _ = make(tmp_path / "c", "gte", 1, **small())
+    write_modules(tmp_path / "c", "cls_token", width=24)
+    use_own_code(tmp_path / "c", model, "Model", "", rope_scaling=None)
+    blob = read_blob(convert(tmp_path / "c", tmp_path / "a.smol", "f32"))
+    dim = 2 * len(blob.inv_freq)
+    assert np.allclose(blob.inv_freq, 10000.0 ** (-np.arange(0, dim, 2) / dim), rtol=1e-6)
+    for change, message in (
+        ({"pack_qkv": False}, "pack_qkv"), ({"logn_attention_scale": True}, "logn_attention_scale"), ({"layer_norm_type": "rms_norm"}, "layer_norm_type"),
+        ({"rope_scaling": {"type": "ntk", "factor": 2.0, "mixed_b": 0.5}}, "mixed_b"), ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "default, ntk"),
+        ({"rope_scaling": {"type": "ntk"}}, "factor is missing"),
+    ):  # fmt: skip
+        config = (tmp_path / "c/config.json").read_text()
+        edit_json(tmp_path / "c/config.json", **change)
+        with pytest.raises(SmolError, match=message):
+            convert(tmp_path / "c", tmp_path / "b.smol", "f32")
+        (tmp_path / "c/config.json").write_text(config)
+
+
 @pytest.mark.parametrize("kind", ["nomic"])
 def test_embeddings_are_the_same_bits_for_any_threads_kernels_and_batch(kind, tmp_path, monkeypatch):
     """And prompts are put before texts."""
@@ -266,7 +334,7 @@ def test_old_keys_that_are_not_supported_are_refused(change, message, nomic, tmp
     ("kind", "change", "message"),
     [
         ("nomic", {"num_key_value_heads": 1}, "num_key_value_heads"), ("gte", {"logn_attention_scale": True}, "logn_attention_scale"),
-        ("gte", {"architectures": ["NewModel"], "model_type": "new"}, "NewModel"), ("gte", {"type_vocab_size": -1}, "type_vocab_size"),
+        ("gte", {"rope_parameters": {"rope_theta": 700.0, "rope_type": "ntk", "factor": 2.0}}, "rope_type"), ("gte", {"type_vocab_size": -1}, "type_vocab_size"),
         ("gte", {"layer_norm_type": "rms_norm"}, "layer_norm_type"), ("gte", {"position_embedding_type": "absolute"}, "position_embedding_type"),
         ("eurobert", {"architectures": ["EuroBertForSequenceClassification"]}, "EuroBertForMaskedLM, EuroBertModel"),
         ("eurobert", {"max_position_embeddings": 8193}, "at most 8192 positions"),
