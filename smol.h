@@ -552,6 +552,8 @@ typedef struct smol_chat_params {
                             are read as JSON, which most templates expect: a text that was
                             cut off as {"INVALID_JSON": text}. They stay texts for a template
                             that fails otherwise */
+    int continue_final_message; /* 1: the text ends with the content of the last message, so that
+                                   what is generated continues it; without add_generation_prompt */
     uint64_t reserved[7];
 } smol_chat_params;
 

@@ -11,6 +11,7 @@
 #include "runtime/chat_variables.h"
 #include "runtime/engine/fpenv.h"
 #include "runtime/model.h"
+#include "runtime/template/template_text.h"
 #include "runtime/template/template_vm.h"
 #include "runtime/tokenizer/added.h"
 #include "runtime/tokenizer/tokenizer.h"
@@ -163,6 +164,26 @@ static void render_parts(const struct template_code *code, const smol_chat_param
     smol_chat_text_free(&other);
 }
 
+/* Cuts the text before the mark of a message that will be continued, and before white space there
+ * if the template has trimmed the message. */
+static smol_status cut_continued(smol_chat_text *text, smol_error *error)
+{
+    static const char mark[] = CONTINUED_MARK;
+    const size_t size = sizeof mark - 1, least = size - 1; /* without the space at the end */
+    size_t at = text->size;
+    while (at > 0 && (text->size - at < least || memcmp(text->text + at, mark, least) != 0))
+        at--;
+    if (text->size - at < least || memcmp(text->text + at, mark, least) != 0)
+        return smol_fail(error, SMOL_ERROR_USAGE,
+                         "continue_final_message: the chat template leaves out the end of the last "
+                         "message");
+    const struct value before = value_text(text->text, at);
+    bool trimmed = text->size - at < size || text->text[at + least] != mark[least];
+    text->size = trimmed ? smol_text_strip(&before, NULL, STRIP_RIGHT).n : at;
+    text->text[text->size] = '\0';
+    return SMOL_OK;
+}
+
 /* Returns whether the template succeeds once each list of parts is replaced with a text. Sets
  * *list_at to the number of the first message with such a list. */
 static bool takes_text_only(const struct template_code *code, const smol_chat_params *params,
@@ -239,6 +260,8 @@ smol_status smol_chat_run(const struct template_code *code, const smol_chat_para
         explain_list(error, list_at);
     }
     fpenv_leave(&saved);
+    if (!machine.status && params->continue_final_message)
+        machine.status = cut_continued(text, error);
     if (machine.status)
         smol_chat_text_free(text);
     return machine.status;

@@ -267,6 +267,43 @@ static bool parse_arguments(struct machine *machine, const struct value *message
     return true;
 }
 
+/* Returns the text of a content, or of its last part that has one; NULL if there is none. */
+static struct value *content_text(struct machine *machine, const struct value *content)
+{
+    const struct value *text = content;
+    if (content && content->type == VALUE_LIST) {
+        text = NULL;
+        for (uint32_t i = content->n; i > 0 && !text; i--)
+            if (!find_member(machine, &content->items[i - 1], "text", &text))
+                return NULL;
+    }
+    return text && is_text(text) ? (struct value *)(uintptr_t)text : NULL;
+}
+
+/* Appends the mark to the content of a message, which was just made. */
+static bool mark_end(struct machine *machine, const smol_chat_params *params,
+                     const struct value *message)
+{
+    const struct value *content;
+    struct text_builder builder = {0};
+    if (params->add_generation_prompt)
+        return smol_template_fail(machine, SMOL_ERROR_USAGE,
+                                  "continue_final_message: not with add_generation_prompt");
+    if (!find_member(machine, message, "content", &content))
+        return false;
+    struct value *text = content_text(machine, content);
+    if (!text)
+        return machine->status ? false
+                               : smol_template_fail(machine, SMOL_ERROR_USAGE,
+                                                    "continue_final_message: the last message has "
+                                                    "no text as content");
+    if (!smol_builder_add_part(machine, &builder, text, 0, text->n) ||
+        !smol_builder_add_literal(machine, &builder, CONTINUED_MARK, true))
+        return false;
+    *text = smol_builder_text(&builder);
+    return true;
+}
+
 static bool read_messages(struct machine *machine, const smol_chat_params *params,
                           struct contents *contents, struct value *list)
 {
@@ -284,7 +321,8 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
         if (!prepare_message(machine, &list->items[i], i + 1, contents, &items[i]))
             return false;
     list->items = items;
-    return items != NULL;
+    return items &&
+           (!params->continue_final_message || mark_end(machine, params, &items[list->n - 1]));
 }
 
 /* The variables that have parameters of their own. */

@@ -193,7 +193,7 @@ smol_status smol_prompt_chat(const struct settings *settings, const smol_model *
         chat.variables_json = variables.text;
     }
     if (!status)
-        status = smol_prompt_messages(model, chat, ids, n, error);
+        status = smol_prompt_messages(model, &chat, ids, n, error);
     free(variables.text);
     return status;
 }
@@ -211,8 +211,10 @@ static smol_status read_message(const struct settings *settings, const smol_mode
         messages[n_messages++] =
             (smol_chat_message){"system", settings->system, strlen(settings->system)};
     messages[n_messages++] = (smol_chat_message){"user", in.text, in.size};
-    const smol_chat_params chat = {
-        .messages = messages, .n_messages = n_messages, .now = &settings->now};
+    const smol_chat_params chat = {.messages = messages,
+                                   .n_messages = n_messages,
+                                   .add_generation_prompt = 1,
+                                   .now = &settings->now};
     status = smol_prompt_chat(settings, model, chat, ids, n, error);
     free(in.owned);
     return status;

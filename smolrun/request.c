@@ -71,6 +71,7 @@ static const struct request_member members[] = {
     {"messages", smol_set_messages},
     REQUEST_TOOL_MEMBERS,
     REQUEST_CHAT_MEMBERS,
+    REQUEST_TURN_MEMBERS,
     REQUEST_REASONING_MEMBERS,
     {"reasoning_effort", smol_set_effort},
     {"max_tokens", smol_set_max_tokens},
@@ -93,6 +94,9 @@ static smol_status read_all(struct request_reader *r)
     if (request->prompt && (request->tools || request->documents || request->variables))
         return smol_fail(r->json.error, SMOL_ERROR_USAGE,
                          "request: tools, documents and chat_template_kwargs need messages");
+    if (request->prompt && (request->continues || request->generation_prompt != PROMPT_DEFAULT))
+        return smol_fail(r->json.error, SMOL_ERROR_USAGE,
+                         "request: continue_final_message and add_generation_prompt need messages");
     return SMOL_OK;
 }
 
@@ -153,14 +157,9 @@ smol_status smol_line_ids(const struct request *request, const struct settings *
                           const smol_model *model, smol_on_progress *on_progress, void *user,
                           uint32_t **ids, size_t *n, smol_error *error)
 {
-    const smol_chat_params chat = {.messages_json = request->messages,
-                                   .tools_json = request->tools,
-                                   .documents_json = request->documents,
-                                   .variables_json = request->variables,
-                                   .now = &settings->now,
-                                   .parse_arguments = 1,
-                                   .on_progress = on_progress,
-                                   .user = user};
+    smol_chat_params chat = smol_request_chat(request, &settings->now);
+    chat.on_progress = on_progress;
+    chat.user = user;
     if (request->prompt)
         return smol_prompt_text(request->prompt, request->n_prompt, model, on_progress, user, ids,
                                 n, error);

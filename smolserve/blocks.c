@@ -251,10 +251,10 @@ smol_status smol_anthropic_set_messages(struct request_reader *r)
 {
     enum turn turn = TURN_OTHER;
     smol_status status = smol_messages_set(r, copy_message, &turn);
-    return status || (turn != TURN_ASSISTANT && turn != TURN_CALLS)
+    r->request->continues = turn == TURN_ASSISTANT;
+    return status || turn != TURN_CALLS
                ? status
-               : smol_member_fail(r, "the last one must not be the assistant's: the server cannot "
-                                     "continue an answer");
+               : smol_member_fail(r, "the last one must not call a tool: its result is missing");
 }
 
 /* --- tools ------------------------------------------------------------------------------------ */

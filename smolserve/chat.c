@@ -43,6 +43,7 @@ static const struct request_member members[] = {
     {"logprobs", set_logprobs},
     {"top_logprobs", smol_set_logprobs},
     REQUEST_CHAT_MEMBERS,
+    REQUEST_TURN_MEMBERS,
     BODY_INERT_MEMBERS,
     {"modalities", set_modalities},
     REQUEST_TOOL_MEMBERS,

@@ -312,13 +312,8 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error)
         return status;
     time_t seconds = time(NULL);
     localtime_r(&seconds, &now);
-    const smol_chat_params chat = {.messages_json = job->request.messages,
-                                   .tools_json = job->request.tools,
-                                   .parse_arguments = 1,
-                                   .documents_json = job->request.documents,
-                                   .variables_json = job->request.variables,
-                                   .now = &now};
-    status = smol_prompt_messages(job->generator->model, chat, &prompt->ids, &prompt->n, error);
+    const smol_chat_params chat = smol_request_chat(&job->request, &now);
+    status = smol_prompt_messages(job->generator->model, &chat, &prompt->ids, &prompt->n, error);
     if (!status && job->truncates)
         status = smol_chat_shorten(job, chat, prompt, error);
     if (!status)

@@ -88,7 +88,8 @@ smol_status smol_chat_shorten(struct job *job, smol_chat_params chat, struct pro
         smol_free(prompt->ids);
         prompt->ids = NULL;
         chat.messages_json = text;
-        status = smol_prompt_messages(job->generator->model, chat, &prompt->ids, &prompt->n, error);
+        status =
+            smol_prompt_messages(job->generator->model, &chat, &prompt->ids, &prompt->n, error);
     }
     return status;
 }

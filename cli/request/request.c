@@ -28,6 +28,19 @@ smol_status smol_set_variables(struct request_reader *r)
     return smol_member_copy_json(r, '{', &r->request->variables);
 }
 
+smol_status smol_set_generation_prompt(struct request_reader *r)
+{
+    bool added = false;
+    smol_status status = smol_member_flag(r, &added);
+    r->request->generation_prompt = added ? PROMPT_ADDED : PROMPT_LEFT_OUT;
+    return status;
+}
+
+smol_status smol_set_continues(struct request_reader *r)
+{
+    return smol_member_flag(r, &r->request->continues);
+}
+
 smol_status smol_set_max_tokens(struct request_reader *r)
 {
     uint64_t n = 0;
@@ -307,11 +320,25 @@ smol_status smol_prompt_text(const char *text, size_t size, const smol_model *mo
     return SMOL_OK;
 }
 
-smol_status smol_prompt_messages(const smol_model *model, smol_chat_params chat, uint32_t **ids,
-                                 size_t *n, smol_error *error)
+smol_chat_params smol_request_chat(const struct request *request, const struct tm *now)
 {
-    chat.add_generation_prompt = 1;
-    smol_status status = smol_chat_tokenize(model, &chat, ids, n, error);
+    const bool adds = request->generation_prompt == PROMPT_DEFAULT
+                          ? !request->continues
+                          : request->generation_prompt == PROMPT_ADDED;
+    return (smol_chat_params){.messages_json = request->messages,
+                              .tools_json = request->tools,
+                              .parse_arguments = 1,
+                              .documents_json = request->documents,
+                              .variables_json = request->variables,
+                              .add_generation_prompt = adds,
+                              .continue_final_message = request->continues,
+                              .now = now};
+}
+
+smol_status smol_prompt_messages(const smol_model *model, const smol_chat_params *chat,
+                                 uint32_t **ids, size_t *n, smol_error *error)
+{
+    smol_status status = smol_chat_tokenize(model, chat, ids, n, error);
     if (status || *n > 0)
         return status;
     return smol_fail(error, SMOL_ERROR_UNSUPPORTED,

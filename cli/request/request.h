@@ -13,8 +13,10 @@ struct request {
     char *messages; /* JSON text, or NULL */
     /* JSON texts, or NULL, as in smol_chat_params; only with messages */
     char *tools, *documents, *variables;
-    char *tool_choice;       /* "auto", "none", "required" or a name; or NULL */
-    bool one_call;           /* at most one call of a tool */
+    char *tool_choice; /* "auto", "none", "required" or a name; or NULL */
+    bool one_call;     /* at most one call of a tool */
+    bool continues;    /* the answer continues the last message */
+    enum { PROMPT_DEFAULT, PROMPT_ADDED, PROMPT_LEFT_OUT } generation_prompt;
     bool is_chat;            /* it has messages, or had them */
     bool raw_reasoning;      /* reasoning stays in the text, with its markers */
     size_t reasoning_budget; /* tokens; SIZE_MAX: no limit */
@@ -45,10 +47,17 @@ struct request {
     {                                                                                              \
         "chat_template_kwargs", smol_set_variables                                                 \
     }
+#define REQUEST_TURN_MEMBERS                                                                       \
+    {"add_generation_prompt", smol_set_generation_prompt},                                         \
+    {                                                                                              \
+        "continue_final_message", smol_set_continues                                               \
+    }
 smol_status smol_set_prompt(struct request_reader *r);
 smol_status smol_set_messages(struct request_reader *r);
 smol_status smol_set_documents(struct request_reader *r);
 smol_status smol_set_variables(struct request_reader *r);
+smol_status smol_set_generation_prompt(struct request_reader *r);
+smol_status smol_set_continues(struct request_reader *r);
 smol_status smol_set_max_tokens(struct request_reader *r);
 smol_status smol_set_temperature(struct request_reader *r);
 smol_status smol_set_top_k(struct request_reader *r);
@@ -79,9 +88,12 @@ smol_status smol_prompt_text(const char *text, size_t size, const smol_model *mo
                              smol_on_progress *on_progress, void *user, uint32_t **ids, size_t *n,
                              smol_error *error);
 
-/* Tokenizes a conversation up to the start of the answer. Errors: as smol_chat_tokenize, and
- * UNSUPPORTED (the template writes nothing). */
-smol_status smol_prompt_messages(const smol_model *model, smol_chat_params chat, uint32_t **ids,
-                                 size_t *n, smol_error *error);
+/* Returns the conversation of a request, which keeps its texts. */
+smol_chat_params smol_request_chat(const struct request *request, const struct tm *now);
+
+/* Tokenizes a conversation. Errors: as smol_chat_tokenize, and UNSUPPORTED (the template writes
+ * nothing). */
+smol_status smol_prompt_messages(const smol_model *model, const smol_chat_params *chat,
+                                 uint32_t **ids, size_t *n, smol_error *error);
 
 #endif

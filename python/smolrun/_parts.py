@@ -41,7 +41,7 @@ OPTIONS = {
 COLUMNS = (
     "prompt", "id", "model", "max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty",
     "frequency_penalty", "presence_penalty", "seed", "logprobs", "stream", "parallel_tool_calls", "reasoning_format",
-    "reasoning_effort", "thinking_budget_tokens",
+    "reasoning_effort", "thinking_budget_tokens", "add_generation_prompt", "continue_final_message",
 )  # fmt: skip
 JSON_COLUMNS = (
     "messages", "stop", "logit_bias", "response_format", "tools", "tool_choice", "documents", "chat_template_kwargs",

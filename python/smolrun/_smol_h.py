@@ -192,6 +192,7 @@ class ChatParams(ctypes.Structure):
         ("on_progress", ctypes.c_void_p),
         ("user", ctypes.c_void_p),
         ("parse_arguments", ctypes.c_int),
+        ("continue_final_message", ctypes.c_int),
         ("reserved", ctypes.c_uint64 * 7),
     ]
 

@@ -77,7 +77,9 @@ class SmolLM(TemplateLM):  # type: ignore[misc]
         return self.model.digest
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        return self.model.format_chat(chat_history, add_generation_prompt=add_generation_prompt)
+        return self.model.format_chat(
+            chat_history, add_generation_prompt=add_generation_prompt, continue_final_message=not add_generation_prompt
+        )
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
         """Adds the tokens around a whole text unless told otherwise, or unless they are in the text, as those of a chat are."""

@@ -366,11 +366,14 @@ class Model:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         documents: Sequence[Mapping[str, Any]] | None = None,
-        add_generation_prompt: bool = True,
+        add_generation_prompt: bool | None = None,
+        continue_final_message: bool = False,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> str:
-        """Renders a conversation with the chat template."""
-        params = _chat_params(messages, tools, documents, add_generation_prompt, chat_template_kwargs)
+        """Renders a conversation with the chat template. continue_final_message: up to the end of the last message's
+        content. Otherwise, unless add_generation_prompt is False, the beginning of an answer follows."""
+        turn = add_generation_prompt, continue_final_message
+        params = _chat_params(messages, tools, documents, chat_template_kwargs, *turn)
         text, error = ChatText(), Error()
         with self._handle as model:
             check(lib.smol_chat_format(model, ctypes.byref(params), ctypes.byref(text), ctypes.byref(error)), error)
@@ -384,17 +387,17 @@ class Model:
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         documents: Sequence[Mapping[str, Any]] | None = None,
-        add_generation_prompt: bool = True,
+        add_generation_prompt: bool | None = None,
+        continue_final_message: bool = False,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Renders a conversation and converts it to ids. A message cannot forge a turn: special tokens that it spells
-        out are ordinary text."""
-        return self._chat_ids(messages, tools, documents, chat_template_kwargs, add_generation_prompt).tolist()
+        """Renders a conversation as format_chat does, and converts it to ids. A message cannot forge a turn: special
+        tokens that it spells out are ordinary text."""
+        turn = add_generation_prompt, continue_final_message
+        return self._chat_ids(messages, tools, documents, chat_template_kwargs, *turn).tolist()
 
-    def _chat_ids(
-        self, messages: Messages, tools: Any = None, documents: Any = None, variables: Any = None, generation: bool = True
-    ) -> array[int]:
-        params = _chat_params(messages, tools, documents, generation, variables)
+    def _chat_ids(self, messages: Messages, *details: Any) -> array[int]:
+        params = _chat_params(messages, *details)
         ids, n, error = ctypes.c_void_p(), ctypes.c_size_t(), Error()
         with self._handle as model:
             check(
@@ -410,6 +413,7 @@ class Model:
         given = dict(options)
         tools, documents = given.pop("tools", None), given.pop("documents", None)
         variables, choice = given.pop("chat_template_kwargs", None), _tool_choice(given.pop("tool_choice", None))
+        turn = given.pop("add_generation_prompt", None), given.pop("continue_final_message", False)
         one_call = not flag("parallel_tool_calls", given.pop("parallel_tool_calls", None), True)
         separate = bool(one_of("reasoning_format", given.pop("reasoning_format", None) or "auto", REASONING_FORMATS))
         effort, budget = given.pop("reasoning_effort", None), given.pop("thinking_budget_tokens", None)
@@ -419,7 +423,7 @@ class Model:
         if budget is not None:
             limit = whole("thinking_budget_tokens", budget, -1)
             settings = replace(settings, reasoning_budget=None if limit < 0 else limit)
-        ids = self._chat_ids(messages, tools, documents, variables)
+        ids = self._chat_ids(messages, tools, documents, variables, *turn)
         if not tools:
             if choice not in ("auto", "none"):
                 raise UsageError("tool_choice: there are no tools")
@@ -494,7 +498,8 @@ class Model:
 
         tools: JSON schemas of functions, as in OpenAI's interface; calls are in Answer.tool_calls. tool_choice: "auto",
         "none", "required" or the name of the only one. parallel_tool_calls: False: at most one call.
-        chat_template_kwargs: variables of the template, such as enable_thinking. documents: passed to the template. The
+        chat_template_kwargs: variables of the template, such as enable_thinking. documents: passed to the template.
+        continue_final_message: the answer continues the last message, of which it is only the rest. The
         reasoning of models that reason is in Answer.reasoning; reasoning_format: "none" leaves it in the text."""
         given = without_call(options)
         if (several := items("messages", messages)) and not isinstance(several[0], Mapping):
@@ -836,12 +841,16 @@ def _tool_choice(given: Any) -> str:
     return given or "auto"
 
 
-def _chat_params(messages: Messages, tools: Any, documents: Any, generation: bool, variables: Any) -> ChatParams:
+def _chat_params(
+    messages: Messages, tools: Any, documents: Any, variables: Any, generation: bool | None, continues: bool
+) -> ChatParams:
+    continues = flag("continue_final_message", continues, False)
     return ChatParams(
         messages_json=dump(items("messages", messages), "messages"),
         tools_json=dump(items("tools", tools), "tools") if tools is not None else None,
         documents_json=dump(items("documents", documents), "documents") if documents is not None else None,
         variables_json=dump(members("chat_template_kwargs", variables), "chat_template_kwargs") if variables is not None else None,
-        add_generation_prompt=flag("add_generation_prompt", generation, True),
+        add_generation_prompt=flag("add_generation_prompt", generation, not continues),
         parse_arguments=1,
+        continue_final_message=continues,
     )

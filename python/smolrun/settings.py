@@ -63,6 +63,8 @@ class ToolOptions(TypedDict, total=False):
     parallel_tool_calls: bool
     documents: Sequence[Mapping[str, Any]] | None
     chat_template_kwargs: Mapping[str, Any] | None
+    continue_final_message: bool
+    add_generation_prompt: bool | None  # None: unless continue_final_message
     reasoning_format: str  # "auto": reasoning is separated from the text; "none": it stays there, with its markers
     reasoning_effort: str | None  # "none", or as much as the chat template knows: "minimal" to "xhigh"
     thinking_budget_tokens: int | None  # reasoning ends after as many tokens; None, -1: no limit

@@ -118,6 +118,7 @@ smol_status smol_conversation_ids(const struct conversation *conversation, size_
     }
     const smol_chat_params chat = {.messages = messages,
                                    .n_messages = n_messages,
+                                   .add_generation_prompt = 1,
                                    .now = &settings->now,
                                    .on_progress = is_interrupted};
     smol_status status = smol_prompt_chat(settings, model, chat, ids, n, error);

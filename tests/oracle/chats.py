@@ -84,11 +84,12 @@ def as_json(value):
 
 
 def chat_params(messages, tools=None, documents=None, variables=None, add_generation_prompt=False,
-                now=NOW, parse_arguments=False):  # fmt: skip
+                now=NOW, parse_arguments=False, continue_final_message=False):  # fmt: skip
     clock = Tm(now.tm_sec, now.tm_min, now.tm_hour, now.tm_mday, now.tm_mon - 1, now.tm_year - 1900)
     return ChatParams(
         None, 0, as_json(messages), as_json(tools), as_json(documents), as_json(variables),
         add_generation_prompt, ctypes.pointer(clock), parse_arguments=parse_arguments,
+        continue_final_message=continue_final_message,
     )  # fmt: skip
 
 
@@ -126,11 +127,12 @@ def chat_ids(model, messages, add_generation_prompt=True, **named):
 
 
 def reference(source, tokens, messages, tools=None, documents=None, variables=None,
-              add_generation_prompt=False):  # fmt: skip
+              add_generation_prompt=False, continue_final_message=False):  # fmt: skip
     """Renders a conversation with transformers, and passes its exceptions on."""
     messages = [{k: v for k, v in message.items() if v is not None} for message in messages]
     rendered, _ = render_jinja_template(
         conversations=[messages], tools=tools, documents=documents, chat_template=source,
-        add_generation_prompt=add_generation_prompt, **{**(tokens or {}), **(variables or {})},
+        add_generation_prompt=add_generation_prompt, continue_final_message=continue_final_message,
+        **{**(tokens or {}), **(variables or {})},
     )  # fmt: skip
     return rendered[0]

@@ -211,6 +211,26 @@ def test_what_goes_with_messages_is_what_the_reference_template_gets(tmp_path):
     assert talk.stdout.decode() == chats[3]["text"] + "\n", talk.stderr
 
 
+@pytest.mark.parametrize("begun", ["1. Red\n2.", " ends with spaces  ", ""])
+def test_an_answer_goes_on_where_the_last_message_ends(demo_blob, begun):
+    from transformers import PreTrainedTokenizerFast
+
+    reference = PreTrainedTokenizerFast.from_pretrained(DEMO)
+    messages = [{"role": "user", "content": "Three colours?"}, {"role": "assistant", "content": begun}]
+    same = {"max_tokens": 8, "logprobs": 1}
+    texts = [
+        reference.apply_chat_template(messages, tokenize=False, **way)
+        for way in ({"continue_final_message": True}, {}, {"add_generation_prompt": True})
+    ]
+    ways = [
+        {"continue_final_message": True}, {"continue_final_message": True, "add_generation_prompt": False},
+        {"add_generation_prompt": False}, {}, {"continue_final_message": False, "add_generation_prompt": None},
+    ]  # fmt: skip
+    found = answers(demo_blob("int8"), [{"messages": messages} | way | same for way in ways])
+    plain = answers(demo_blob("int8"), [{"prompt": text} | same for text in (texts[0], texts[0], texts[1], texts[2], texts[2])])
+    assert found == plain
+
+
 def test_contents_of_parts_are_for_templates_that_take_them(tmp_path):
     templates = {
         "parts": "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}",
@@ -285,6 +305,18 @@ BAD_LINES = {
     "variables of the conversation": (
         b'{"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"tools": []}}', "usage",
     ),
+    "a prompt that is continued": (b'{"prompt": "a", "continue_final_message": true}', "usage"),
+    "a prompt with a begun answer": (b'{"prompt": "a", "add_generation_prompt": false}', "usage"),
+    "continued and begun": (
+        b'{"messages": [{"role": "user", "content": "a"}], "continue_final_message": true, "add_generation_prompt": true}', "usage",
+    ),
+    "nothing to continue": (
+        b'{"messages": [{"role": "assistant", "content": null}], "continue_final_message": true}', "usage",
+    ),
+    "no text to continue": (
+        b'{"messages": [{"role": "assistant", "content": [{"type": "image"}]}], "continue_final_message": true}', "usage",
+    ),
+    "a word for a flag": (b'{"messages": [{"role": "user", "content": "a"}], "continue_final_message": "content"}', "usage"),
     "tools of a prompt": (b'{"prompt": "a", "tools": []}', "usage"),
     "no messages": (b'{"messages": []}', "usage"),
     "messages of texts": (b'{"messages": ["a"]}', "usage"),

@@ -235,6 +235,14 @@ def test_chats_are_rendered_as_by_the_reference(model):
     short = model.format_chat(messages, add_generation_prompt=False)
     assert short == tokenizer.apply_chat_template(messages, tokenize=False)
     assert model.detokenize(model.tokenize_chat(messages), special=True) == model.format_chat(messages)
+    begun = [{"role": "user", "content": "Hi"}, messages[1]]
+    text = model.format_chat(begun, continue_final_message=True)
+    assert text == tokenizer.apply_chat_template(begun, tokenize=False, continue_final_message=True)
+    assert model.tokenize_chat(begun, continue_final_message=True) == tokenizer(text, add_special_tokens=False).input_ids
+    answer = model.chat(begun, continue_final_message=True, max_tokens=8)
+    assert answer.text == model.generate(text, max_tokens=8).text
+    with pytest.raises(smolrun.UsageError, match="continue_final_message: not with add_generation_prompt"):
+        model.format_chat(begun, continue_final_message=True, add_generation_prompt=True)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "f32"])

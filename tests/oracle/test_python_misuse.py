@@ -31,7 +31,7 @@ VALUES = (None, True, -1, 0, 1.5, 2**31, 2**64, -(2**70), 10**400, float("nan"),
           np.array(5), iter([1]), range(3), fractions.Fraction(1, 2), memoryview(b"ab"), re.compile("a"), [USER], {"role": "user"}, print)  # fmt: skip
 OPTIONS = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty", "logit_bias", "seed",
            "stop", "logprobs", "schema", "regex", "choices", "grammar", "response_format", "json_space", "any_order", "cancel", "progress")  # fmt: skip
-TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "documents", "chat_template_kwargs")
+TOOL_OPTIONS = ("tools", "tool_choice", "parallel_tool_calls", "documents", "chat_template_kwargs", "continue_final_message")
 
 
 def calls(model, blob, tmp_path):

@@ -195,6 +195,20 @@ def test_a_conversation_is_that_of_a_chat(server, messages, expected):
         assert count == answer["usage"]["prompt_tokens"] == plain(found)["input"]
 
 
+@pytest.mark.parametrize("begun", ["It", "Once upon a time", " a\n\n", ""])
+def test_an_answer_that_is_begun_goes_on(server, begun):
+    expected = chat(server, messages=[USER, {"role": "assistant", "content": begun}], continue_final_message=True)
+    for messages in ([{"role": "assistant", "content": begun}], [{"role": "assistant", "content": text(begun)}]):
+        found = create(server, messages=[USER, *messages])
+        assert [block.text for block in found.content] == [expected["choices"][0]["message"]["content"]]
+        assert plain(found)["input"] == expected["usage"]["prompt_tokens"]
+        streamed, events = stream(server, messages=[USER, *messages])
+        check_events(events)
+        assert plain(streamed) == plain(found)
+    count = client(server).messages.count_tokens(model=server.model, messages=[USER, *messages]).input_tokens
+    assert count == plain(found)["input"]
+
+
 def test_an_empty_system_message_is_none(server):
     (plain_count, *others) = (client(server).messages.count_tokens(model=server.model, messages=[USER], **system).input_tokens
                               for system in ({}, {"system": ""}, {"system": []}, {"system": "x"}))  # fmt: skip
@@ -391,7 +405,7 @@ def test_a_stream_that_fails_ends_with_an_error(slow_blob):
         ({"messages": [{"role": "user", "content": [CALL]}]}, "messages", "tool_use"), ({"messages": [{"role": "assistant", "content": [{"type": "tool_result", "tool_use_id": "x"}]}]}, "messages", "tool_result"),
         ({"messages": [{"role": "assistant", "content": [CALL | {"input": "{}"}]}]}, "messages", "`input` in it must be an object"), ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages", "`tool_use_id` in it must be a string"),
         ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": [{"type": "image"}]}]}]}, "messages", "image: only text"), ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages", "`text` in it must be a string"),
-        ({"messages": [USER, {"role": "assistant", "content": "x"}]}, "messages", "the last one must not be the assistant's"), ({"messages": [USER, {"role": "assistant", "content": [CALL]}]}, "messages", "the last one"),
+        ({"messages": [USER, {"role": "assistant", "content": [CALL]}]}, "messages", "the last one must not call a tool"),
         ({"messages": [USER], "output_format": {"type": "json_object"}, "output_config": {"format": {"type": "json_object"}}}, "output_config", "another member has a format too"),
         ({"messages": [USER], "tools": TOOLS, "tool_choice": {"type": "tool", "name": "auto"}}, "tool_choice", "cannot be chosen"), ({"messages": [USER], "tools": [{"type": 5, "name": "x", "input_schema": {}}]}, "tools", "`type` in it must be a string"),
         ({"messages": [USER], "system": 5}, "system", "a list of texts"), ({"messages": [USER], "tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools", "web_search_20250305: only"),

@@ -145,6 +145,26 @@ def test_family_template_equals_reference(name, same_time):
 
 
 @pytest.mark.parametrize("name", sorted(TOKENS))
+def test_a_message_is_continued_as_by_the_reference(name, same_time):
+    """Where the template changes the text before its end, such as a part for each of reasoning and reply, only the
+    reference refuses."""
+    source = (FOLDER / f"{name}.jinja").read_text()
+    section, _ = compile_template(source, TOKENS[name])
+    rendered = 0
+    for seed in range(4 * ROUNDS):
+        rng = random.Random(f"continue {name} {seed}")
+        given = {"messages": draw_conversation(rng), "variables": rng.choice(VARIABLES), "continue_final_message": True}
+        if rng.random() < 0.5:
+            given["messages"].append({"role": "assistant", "content": rng.choice(CONTENTS)})
+        ours, theirs = outcomes(section, source, TOKENS[name], **given)
+        changed = isinstance(theirs, ValueError) and "does not appear in the chat" in str(theirs)
+        if not changed or isinstance(ours, Exception):
+            assert_same(ours, theirs, (name, seed, given))
+        rendered += not isinstance(theirs, Exception)
+    assert rendered > 0
+
+
+@pytest.mark.parametrize("name", sorted(TOKENS))
 def test_a_template_that_takes_no_lists_of_parts_says_so(name, same_time):
     """The reference refuses a list of parts here, and accepts the same conversation as text."""
     source = (FOLDER / f"{name}.jinja").read_text()
