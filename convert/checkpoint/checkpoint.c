@@ -203,11 +203,13 @@ static smol_status check_source(const struct safetensors *reader, const struct b
     return smol_checkpoint_check_shape(source, shape, rank, error);
 }
 
-/* Returns whether two tensors hold the same bytes in the same shape and type, without scales. */
+/* Returns whether two tensors hold the same weights: bytes in the same shape and type, without
+ * scales and functions. */
 static bool same_data(const struct safetensors_tensor *a, const struct safetensors_tensor *b)
 {
-    return !a->scales && !b->scales && a->dtype == b->dtype && a->size == b->size &&
-           a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0 &&
+    return !a->scales && !b->scales && !a->function && !b->function && a->dtype == b->dtype &&
+           a->size == b->size && a->rank == b->rank &&
+           memcmp(a->shape, b->shape, a->rank * sizeof a->shape[0]) == 0 &&
            memcmp(a->data, b->data, a->size) == 0;
 }
 

@@ -291,14 +291,43 @@ static void add_zeros(struct split *split)
 {
     static const enum tensor_role norms[] = {ROLE_ATTN_NORM_BIAS, ROLE_MLP_NORM_BIAS,
                                              ROLE_FINAL_NORM_BIAS};
-    static const enum tensor_role weights[] = {ROLE_ATTN_NORM, ROLE_MLP_NORM, ROLE_FINAL_NORM};
+    static const enum tensor_role weights[] = {ROLE_ATTN_NORM, ROLE_MLP_NORM, ROLE_FINAL_NORM,
+                                               ROLE_ATTN_Q_NORM, ROLE_ATTN_K_NORM};
     static const enum tensor_role inputs[] = {ROLE_MLP_GATE_BIAS, ROLE_MLP_UP_BIAS};
     if (split->family->lacks_norm_biases)
         add_vectors(split, norms, 3);
     if (split->family->lacks_norm_weights)
-        add_vectors(split, weights, 3);
+        add_vectors(split, weights, 5);
     if (split->family->lacks_input_biases)
         add_vectors(split, inputs, 2);
+}
+
+/* Marks the tensors of a role, whose weights are a function of their elements. */
+static void mark(struct split *split, enum tensor_role role, enum tensor_function function)
+{
+    char room[MAX_CHECKPOINT_NAME];
+    for (uint32_t layer = 0; layer < layers_of(split, role); layer++) {
+        const struct tensor_key key = {.role = role, .layer = layer};
+        const char *name = smol_checkpoint_name(split->family, key, room);
+        for (size_t i = 0; name && i < split->n_tensors; i++) {
+            struct safetensors_tensor *tensor = &split->tensors[i];
+            if (strcmp(tensor->name, name) != 0)
+                continue;
+            tensor->function = function;
+            tensor->head_dim = split->model->head_dim;
+            tensor->epsilon = (double)split->model->rms_norm_eps;
+        }
+    }
+}
+
+static void mark_functions(struct split *split)
+{
+    static const enum tensor_role turned[] = {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_Q_BIAS,
+                                              ROLE_ATTN_K_BIAS};
+    if (split->family->norms_embedding)
+        mark(split, ROLE_EMBED, FUNCTION_NORMALIZED);
+    for (size_t i = 0; split->family->turns_back && i < 4; i++)
+        mark(split, turned[i], FUNCTION_TURNED);
 }
 
 /* Splits the fused tensors `parts` of all layers. */
@@ -330,6 +359,7 @@ static smol_status split_all(struct split *split)
         return status;
     keep_others(split);
     add_zeros(split);
+    mark_functions(split);
     return SMOL_OK;
 }
 
@@ -346,12 +376,17 @@ static size_t count_parts(const struct split *split)
     return n;
 }
 
+static bool lacks_vectors(const struct family *family)
+{
+    return family->lacks_norm_biases || family->lacks_norm_weights || family->lacks_input_biases;
+}
+
 static smol_status allocate_table(struct split *split)
 {
     const struct blob_model *model = split->model;
     size_t n_parts = count_parts(split), n_names, n_zeros = 0;
-    if (split->family->lacks_norm_biases || split->family->lacks_input_biases) {
-        n_parts += 4 * (size_t)model->n_layers + 2;
+    if (lacks_vectors(split->family)) {
+        n_parts += 6 * (size_t)model->n_layers + 2;
         n_zeros = ((size_t)model->hidden_size + model->intermediate_size) * sizeof(float);
     }
     n_names = 2 * n_parts + 2 * split->all->n_tensors + 1;
@@ -390,7 +425,7 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
                           .prefix = other_prefix(family, all),
                           .error = error};
     if (!family->fused[0].name && !family->embedding_norm[0] && !split.prefix &&
-        !family->lacks_norm_biases)
+        !lacks_vectors(family))
         return SMOL_OK;
     smol_status status = allocate_table(&split);
     if (!status)

@@ -346,7 +346,7 @@ static void restore_shape(enum tensor_role role, struct safetensors_tensor *tens
     bool is_vector = role == ROLE_MIXER_DECAY || role == ROLE_MIXER_SKIP || role == ROLE_MIXER_NORM;
     for (; is_vector && tensor->rank > 1; tensor->rank--)
         tensor->shape[0] *= tensor->shape[tensor->rank - 1]; /* below 2^64, see take_shape */
-    tensor->negated_exp = role == ROLE_MIXER_DECAY;
+    tensor->function = role == ROLE_MIXER_DECAY ? FUNCTION_LOG : FUNCTION_NONE;
 }
 
 /* Returns the number of heads of a key of the architecture: an integer, or one for each layer, with

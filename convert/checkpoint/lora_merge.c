@@ -65,7 +65,7 @@ void smol_lora_merge(const struct lora_pair *pair, const struct safetensors_tens
         for (uint64_t r = 0; r < n; r++)
             for (uint64_t c = 0; c < width; c++) {
                 float delta = (float)sums[r][c] * pair->scale;
-                out[r * cols + col + c] += delta;
+                out[r * cols + col + c] += tensor_negates(base, row + r) ? -delta : delta;
             }
     }
 }

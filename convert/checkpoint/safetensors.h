@@ -34,12 +34,20 @@ struct tensor_scales {
     uint64_t per_row; /* blocks side by side */
 };
 
+/* How the weights follow from the elements. */
+enum tensor_function {
+    FUNCTION_NONE,      /* they are the elements */
+    FUNCTION_LOG,       /* elements are -exp(x) of weights x */
+    FUNCTION_TURNED,    /* in each `head_dim` rows those of the second half have the other sign */
+    FUNCTION_NORMALIZED /* each row is divided by the root of `epsilon` + its mean square */
+};
+
 struct safetensors_tensor {
     const char *name; /* UTF-8, owned by the reader */
     const char *path; /* the file that contains it; not owned */
     enum safetensors_dtype dtype;
     uint8_t rank;     /* 0: a scalar */
-    bool negated_exp; /* the elements are -exp(x) of the weights x */
+    uint8_t function; /* enum tensor_function */
     bool by_columns;  /* `heads` is about columns */
     bool swaps;       /* a run's rows are inputs of the whole; its columns outputs, of which
                        * run_step / col_step are those of a run */
@@ -57,6 +65,8 @@ struct safetensors_tensor {
     /* Not 0: a run has three pieces, the first two of this length, the third with the rest. The
      * part has the first piece of all runs, then the second of all, then the third. */
     uint32_t piece;
+    uint32_t head_dim; /* of FUNCTION_TURNED */
+    double epsilon;    /* of FUNCTION_NORMALIZED */
     struct head_order heads;
     const struct tensor_scales *scales; /* of the matrix that contains the elements; NULL: none */
 };

@@ -98,19 +98,62 @@ static void widen_row(const struct safetensors_tensor *tensor, uint64_t cols, ui
             widen_stored(tensor, start + i * tensor->col_step, 1, out + i);
 }
 
-/* Undoes -exp(x): rounds once, from f64. A value that is not negative becomes one that is not
- * finite, which the conversion refuses. */
-static void undo_negated_exp(float *values, uint64_t n)
+/* Undoes -exp(x) for n values: rounds once, from f64. A value that is not negative becomes one that
+ * is not finite, which the conversion refuses. */
+static void take_log(float *values, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         values[i] = (float)log(-(double)values[i]);
+}
+
+/* Returns the number of columns of the matrix; 1 for a vector. */
+static uint64_t count_columns(const struct safetensors_tensor *tensor)
+{
+    return tensor->rank == 2 ? tensor->shape[1] : 1;
+}
+
+/* Changes the signs of elements [start, start + n). */
+static void turn(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n, float *values)
+{
+    uint64_t cols = count_columns(tensor);
+    for (uint64_t i = 0; i < n; i++)
+        values[i] = tensor_negates(tensor, (start + i) / cols) ? -values[i] : values[i];
+}
+
+/* Returns what the elements of a row are multiplied by. */
+static float row_factor(const struct safetensors_tensor *tensor, uint64_t row)
+{
+    enum { STRIP = 256 };
+    float x[STRIP];
+    double sum = 0;
+    uint64_t cols = count_columns(tensor);
+    for (uint64_t col = 0, n; col < cols; col += n) {
+        n = cols - col < STRIP ? cols - col : STRIP;
+        widen_stored(tensor, row * cols + col, n, x);
+        for (uint64_t i = 0; i < n; i++)
+            sum += (double)x[i] * (double)x[i];
+    }
+    return (float)(1 / sqrt(sum / (double)cols + tensor->epsilon));
+}
+
+/* Normalizes elements [start, start + n), which are in the order of the file. */
+static void normalize(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
+                      float *values)
+{
+    uint64_t cols = count_columns(tensor);
+    for (uint64_t end = start + n, next; start < end; start = next) {
+        float factor = row_factor(tensor, start / cols);
+        next = (start / cols + 1) * cols < end ? (start / cols + 1) * cols : end;
+        for (uint64_t i = start; i < next; i++)
+            *values++ *= factor;
+    }
 }
 
 /* Converts elements [start, start + n) of a tensor that is not stored row by row in its order. */
 static void widen_rows(const struct safetensors_tensor *tensor, uint64_t start, uint64_t n,
                        float *out)
 {
-    uint64_t cols = tensor->rank == 2 ? tensor->shape[1] : 1;
+    uint64_t cols = count_columns(tensor);
     const struct head_order *heads = &tensor->heads;
     bool tiled = heads->size > 0 && heads->groups > 0 && tensor->by_columns;
     while (n > 0) {
@@ -132,6 +175,10 @@ void smol_tensor_decode(const struct safetensors_tensor *tensor, uint64_t start,
         widen_stored(tensor, start, n, out);
     else
         widen_rows(tensor, start, n, out);
-    if (tensor->negated_exp)
-        undo_negated_exp(out, n);
+    if (tensor->function == FUNCTION_LOG)
+        take_log(out, n);
+    else if (tensor->function == FUNCTION_TURNED)
+        turn(tensor, start, n, out);
+    else if (tensor->function == FUNCTION_NORMALIZED)
+        normalize(tensor, start, n, out);
 }

@@ -32,7 +32,13 @@ static inline bool tensor_is_weight(const struct safetensors_tensor *tensor)
 /* Returns whether the elements are the weights, stored row by row. */
 static inline bool tensor_is_plain(const struct safetensors_tensor *tensor)
 {
-    return tensor->run == 0 && tensor->heads.size == 0 && !tensor->negated_exp && !tensor->scales;
+    return tensor->run == 0 && tensor->heads.size == 0 && !tensor->function && !tensor->scales;
+}
+
+/* Returns whether a row's weights have the other sign than its elements. */
+static inline bool tensor_negates(const struct safetensors_tensor *tensor, uint64_t row)
+{
+    return tensor->function == FUNCTION_TURNED && row % tensor->head_dim >= tensor->head_dim / 2;
 }
 
 /* Does what tensor_widen does, for tensors that have blocks or scales, whose rows are not stored

@@ -165,6 +165,8 @@ struct family {
     struct family_flag norm_biased; /* of LayerNorms; a key of NULL: they are */
     bool lacks_norm_biases;         /* they are 0, and not in the checkpoint; set by that flag */
     bool lacks_norm_weights;        /* they are 1: zeros of which none are there, and norm_offset */
+    bool norms_embedding;           /* an RMSNorm without weights comes before the first layer */
+    bool turns_back;                /* queries and keys rotate in the other direction */
     bool lacks_input_biases;        /* so are those of the MLP's gate and up */
     uint32_t blocks;                /* bits of enum block_bit */
     struct family_blocks switched[FAMILY_MAX_SWITCHED];

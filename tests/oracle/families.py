@@ -38,6 +38,7 @@ from transformers import (
     MiniCPM3Config,
     Ministral3Config,
     MistralConfig,
+    NanoChatConfig,
     NemotronConfig,
     NemotronHConfig,
     Olmo2Config,
@@ -82,6 +83,7 @@ CONFIGS = {
     "olmo": OlmoConfig,
     "exaone4": Exaone4Config,
     "arcee": ArceeConfig,
+    "nanochat": NanoChatConfig,
     "hunyuandensev1": HunYuanDenseV1Config,
     "minicpm": MiniCPMConfig,
     "minicpm3": MiniCPM3Config,
@@ -256,6 +258,16 @@ def llama(draw):
 @st.composite
 def arcee(draw):
     return draw(llama()) | {"hidden_act": draw(either("relu2", "silu"))}
+
+
+@st.composite
+def nanochat(draw):
+    return draw(scaled(draw(shapes(head_dim=draw(FLAG))))) | {
+        "attention_bias": draw(FLAG),
+        "hidden_act": draw(either("relu2", "silu")),
+        "final_logit_softcapping": draw(either(15.0, 3.0, None)),
+        "tie_word_embeddings": False,
+    }
 
 
 @st.composite
@@ -890,7 +902,7 @@ SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
-        helium, glm, glm4, seedoss, olmo, exaone4, arcee, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, nemotronh, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
+        helium, glm, glm4, seedoss, olmo, exaone4, arcee, nanochat, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, nemotronh, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
         gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
     )  # fmt: skip

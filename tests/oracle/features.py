@@ -462,6 +462,17 @@ FEATURES = {
             "biases": LAYER0 + "self_attn.o_proj.bias",
         },
     ),
+    "nanochat": (
+        {"attention_bias": True, "final_logit_softcapping": 5.0, "tie_word_embeddings": False},
+        {
+            "yarn": {"rope_parameters": rope()},
+            "the logits' soft-cap": {"final_logit_softcapping": None},
+            "q biases": LAYER0 + "self_attn.q_proj.bias",
+            "k biases": LAYER1 + "self_attn.k_proj.bias",
+            "the activation": {"hidden_act": "silu"},
+            "the epsilon of norms": {"rms_norm_eps": 1e-2},
+        },
+    ),
     "hunyuandensev1": (
         {"rope_parameters": rope("dynamic", alpha=1000.0, factor=1.0), "attention_bias": True},
         {

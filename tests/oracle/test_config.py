@@ -177,6 +177,7 @@ BLOCKS = {
     "glm4": ROTATE_NEIGHBOURS | NORM_OUTPUTS,
     "exaone4": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_HEADS,
     "hunyuan_v1_dense": QK_NORM_HEADS | QK_NORM_LATE,
+    "nanochat": NO_GATE | QK_NORM_HEADS | QK_NORM_LATE,
     "stablelm": LAYER_NORM,
     "cohere2": LAYER_NORM | PARALLEL | ONE_NORM | ROTATE_NEIGHBOURS,
     "gpt_neox": LAYER_NORM | NO_GATE,

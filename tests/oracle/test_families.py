@@ -157,7 +157,8 @@ def test_comparison_notices_each_feature(family, tmp_path):
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("family", CONFIGS)
 def test_other_dtypes_answer_like_f32(family, tmp_path):
-    """bf16 holds a BF16 checkpoint's weights exactly; int8 is near. And `diff` finds nothing."""
+    """bf16 holds a BF16 checkpoint's weights exactly, but for an embedding that the converter normalizes; int8 is near. And
+    `diff` finds nothing."""
     make_of(featured(family), tmp_path, 7)
     ids = tokens(TWO_LAYERS["vocab_size"])
     logits = {}
@@ -165,8 +166,10 @@ def test_other_dtypes_answer_like_f32(family, tmp_path):
         with Model(convert(tmp_path, tmp_path / f"{dtype}.smol", dtype)) as model:
             logits[dtype] = model.logits(ids, kv="f32")
     subprocess.run([BUILD / "smolconv", "diff", tmp_path / "f32.smol", tmp_path], check=True)
-    check(logits["bf16"], logits["f32"])
-    assert np.corrcoef(logits["int8"].ravel(), logits["f32"].ravel())[0, 1] > 0.95
+    near = {dtype: np.corrcoef(logits[dtype].ravel(), logits["f32"].ravel())[0, 1] for dtype in logits}
+    assert near["int8"] > 0.95 and near["bf16"] > 0.99999
+    if family != "nanochat":
+        check(logits["bf16"], logits["f32"])
 
 
 def contents(blob):

@@ -224,13 +224,13 @@ LAYERS = {  # what "all-linear" reaches beside q, k, v and o
     "granitemoehybrid": {"mixer_gate", "mixer_in", "mixer_step", "mixer_out", "mlp_gate", "mlp_up", "mlp_down"},
     "lfm2moe": {"mixer_in", "mixer_out", "mlp_gate", "mlp_up", "mlp_down"},
     "qwen3_5moe": {"attn_gate", "mixer_gate", "mixer_in", "mixer_step", "mixer_rate", "mixer_out", "shared_gate", "mlp_up"},
-    "granitemoe": set(), "granitemoeshared": {"mlp_gate", "mlp_up", "mlp_down"},
+    "granitemoe": set(), "granitemoeshared": {"mlp_gate", "mlp_up", "mlp_down"}, "nanochat": {"mlp_up", "mlp_down"},
 }  # fmt: skip
 
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("family", LAYERS)
-def test_what_stands_beside_experts_is_merged(family, tmp_path):
+def test_all_linear_matrices_are_merged(family, tmp_path):
     base = make_of(featured(family), tmp_path / "base", 2)
     adapter = adapt(base, tmp_path / "adapter", r=3, lora_alpha=5, target_modules="all-linear")
     changed = {role.rsplit(".", 1)[-1] for role in assert_merged(base, adapter, tmp_path)}
