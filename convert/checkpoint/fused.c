@@ -314,8 +314,10 @@ static void mark(struct split *split, enum tensor_role role, enum tensor_functio
             if (strcmp(tensor->name, name) != 0)
                 continue;
             tensor->function = function;
-            tensor->head_dim = split->model->head_dim;
-            tensor->epsilon = (double)split->model->rms_norm_eps;
+            if (function == FUNCTION_TURNED)
+                tensor->head_dim = split->model->head_dim;
+            else
+                tensor->epsilon = split->model->rms_norm_eps;
         }
     }
 }

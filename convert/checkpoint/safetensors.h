@@ -62,11 +62,14 @@ struct safetensors_tensor {
      * from first_row, the first `run` are the part's. Rows are row_step elements apart, and columns
      * col_step. A run of 0: row by row. */
     uint64_t run, run_step, row_step, col_step;
-    /* Not 0: a run has three pieces, the first two of this length, the third with the rest. The
-     * part has the first piece of all runs, then the second of all, then the third. */
-    uint32_t piece;
-    uint32_t head_dim; /* of FUNCTION_TURNED */
-    double epsilon;    /* of FUNCTION_NORMALIZED */
+    union { /* many tensors of hostile files must take little memory */
+        /* With a run, not 0: it has three pieces, the first two of this length, the third with the
+         * rest. The part has the first piece of all runs, then the second of all, then the third.
+         */
+        uint32_t piece;
+        uint32_t head_dim; /* of FUNCTION_TURNED */
+        float epsilon;     /* of FUNCTION_NORMALIZED */
+    };
     struct head_order heads;
     const struct tensor_scales *scales; /* of the matrix that contains the elements; NULL: none */
 };

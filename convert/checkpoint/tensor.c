@@ -133,7 +133,7 @@ static float row_factor(const struct safetensors_tensor *tensor, uint64_t row)
         for (uint64_t i = 0; i < n; i++)
             sum += (double)x[i] * (double)x[i];
     }
-    return (float)(1 / sqrt(sum / (double)cols + tensor->epsilon));
+    return (float)(1 / sqrt(sum / (double)cols + (double)tensor->epsilon));
 }
 
 /* Normalizes elements [start, start + n), which are in the order of the file. */
