@@ -69,7 +69,9 @@ def plain(header, name):
 @functools.cache
 def c_struct(header, name, **types):
     """The class of `struct name`, which the header or one that it includes defines. A pointer to char is a c_char_p,
-    other pointers are a c_void_p, unless `types` has another type for a field."""
-    (body,) = re.findall(rf"\bstruct {name}\s*{{([^}}]*)}}", preprocessed(header))
+    other pointers are a c_void_p, unless `types` has another type for a field. A union without a name is its first member,
+    which must be as large as the others."""
+    text = re.sub(r"\bunion\s*{([^;{}]*;)[^{}]*}\s*;", r"\1", preprocessed(header))
+    (body,) = re.findall(rf"\bstruct {name}\s*{{([^}}]*)}}", text)
     found = [(field, types.get(field, kind)) for field, kind in fields(header, body)]
     return type(name, (ctypes.Structure,), {"_fields_": found})
