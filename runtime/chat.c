@@ -169,17 +169,17 @@ static void render_parts(const struct template_code *code, const smol_chat_param
 static smol_status cut_continued(smol_chat_text *text, smol_error *error)
 {
     static const char mark[] = CONTINUED_MARK;
-    const size_t size = sizeof mark - 1, least = size - 1; /* without the space at the end */
-    size_t at = text->size;
-    while (at > 0 && (text->size - at < least || memcmp(text->text + at, mark, least) != 0))
-        at--;
-    if (text->size - at < least || memcmp(text->text + at, mark, least) != 0)
+    const size_t size = sizeof mark - 2; /* without the space at the end */
+    const char *last = NULL, *found = text->text;
+    while ((found = memmem(found, text->size - (size_t)(found - text->text), mark, size)))
+        last = found++;
+    if (!last)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "continue_final_message: the chat template leaves out the end of the last "
                          "message");
-    const struct value before = value_text(text->text, at);
-    bool trimmed = text->size - at < size || text->text[at + least] != mark[least];
-    text->size = trimmed ? smol_text_strip(&before, NULL, STRIP_RIGHT).n : at;
+    const struct value before = value_text(text->text, (size_t)(last - text->text));
+    bool trimmed = last[size] != mark[size]; /* the text ends with a 0 */
+    text->size = trimmed ? smol_text_strip(&before, NULL, STRIP_RIGHT).n : before.n;
     text->text[text->size] = '\0';
     return SMOL_OK;
 }
@@ -256,7 +256,7 @@ smol_status smol_chat_run(const struct template_code *code, const smol_chat_para
         error_clear(error);
     } else if (error && machine.exhausted) {
         explain_exhaustion(error, machine.line > 0 && exhausts_alone(code, params));
-    } else if (error && refused && takes_text_only(code, params, &list_at)) {
+    } else if (error && refused && machine.line > 0 && takes_text_only(code, params, &list_at)) {
         explain_list(error, list_at);
     }
     fpenv_leave(&saved);

@@ -325,18 +325,18 @@ static bool read_messages(struct machine *machine, const smol_chat_params *param
            (!params->continue_final_message || mark_end(machine, params, &items[list->n - 1]));
 }
 
-/* The variables that have parameters of their own. */
-static const char *const own_variables[] = {"messages", "tools", "documents",
-                                            "add_generation_prompt"};
-enum { N_OWN = sizeof own_variables / sizeof own_variables[0] };
+/* The names of the conversation's own parameters; all but the last are variables. */
+static const char *const own_names[] = {"messages", "tools", "documents", "add_generation_prompt",
+                                        "continue_final_message"};
+enum { N_NAMES = sizeof own_names / sizeof own_names[0], N_OWN = N_NAMES - 1 };
 
 /* Checks that the caller's variables are others. */
 static bool check_variables(struct machine *machine, const struct value *variables)
 {
     if (variables->type != VALUE_DICT)
         return smol_template_fail(machine, SMOL_ERROR_USAGE, "variables: must be an object");
-    for (size_t i = 0; i < N_OWN; i++) {
-        const struct value name = literal(own_variables[i]);
+    for (size_t i = 0; i < N_NAMES; i++) {
+        const struct value name = literal(own_names[i]);
         const struct value *found;
         if (!smol_dict_find(machine, variables, &name, &found))
             return false;
@@ -344,7 +344,7 @@ static bool check_variables(struct machine *machine, const struct value *variabl
             return smol_template_fail(machine, SMOL_ERROR_USAGE,
                                       "the template's variable %s belongs to the conversation: "
                                       "leave it out of the variables",
-                                      own_variables[i]);
+                                      own_names[i]);
     }
     return true;
 }
@@ -373,7 +373,7 @@ bool smol_chat_set_variables(struct machine *machine, const smol_chat_params *pa
         if (!set_variable(machine, &variables, more.items[2 * i], more.items[2 * i + 1]))
             return false;
     for (size_t i = 0; i < N_OWN; i++)
-        if (!set_variable(machine, &variables, literal(own_variables[i]), values[i]))
+        if (!set_variable(machine, &variables, literal(own_names[i]), values[i]))
             return false;
     machine->variables = value_items(VALUE_DICT, variables.pairs, variables.n);
     return true;

@@ -132,6 +132,8 @@ static smol_status begin(struct batch *b, struct slot *slot, const struct line *
         status =
             smol_line_ids(&request->common, b->settings, b->model, step_others, b, &ids, &n, error);
     if (!status)
+        status = smol_request_settle_begun(&request->common, b->model, ids, n, error);
+    if (!status)
         status = smol_request_constrain_calls(&request->common, b->model, error);
     if (!status)
         status = constrain(b, slot, ids, n, error);

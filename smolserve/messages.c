@@ -317,6 +317,9 @@ smol_status smol_chat_prepare(struct job *job, smol_error *error)
     if (!status && job->truncates)
         status = smol_chat_shorten(job, chat, prompt, error);
     if (!status)
+        status = smol_request_settle_begun(&job->request, job->generator->model, prompt->ids,
+                                           prompt->n, error);
+    if (!status)
         status = smol_request_constrain_calls(&job->request, job->generator->model, error);
     return status;
 }

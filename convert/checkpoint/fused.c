@@ -280,12 +280,16 @@ static void add_vectors(struct split *split, const enum tensor_role *roles, size
                 .path = split->all->path,
                 .dtype = ST_F32,
                 .rank = 1,
+                .function = FUNCTION_ABSENT,
                 .shape = {n},
                 .data = split->zeros,
                 .size = n * sizeof(float),
             };
         }
 }
+
+/* The most vectors that a family lacks. */
+enum { MOST_IN_LAYER = 8, MOST_OUTSIDE = 2 };
 
 static void add_zeros(struct split *split)
 {
@@ -378,6 +382,14 @@ static size_t count_parts(const struct split *split)
     return n;
 }
 
+/* Returns the most elements of a vector that a family lacks: a norm's, a bias of the MLP's. */
+static size_t longest_vector(const struct blob_model *model)
+{
+    size_t most = model->hidden_size;
+    most = model->intermediate_size > most ? model->intermediate_size : most;
+    return model->head_dim > most ? model->head_dim : most;
+}
+
 static bool lacks_vectors(const struct family *family)
 {
     return family->lacks_norm_biases || family->lacks_norm_weights || family->lacks_input_biases;
@@ -388,8 +400,8 @@ static smol_status allocate_table(struct split *split)
     const struct blob_model *model = split->model;
     size_t n_parts = count_parts(split), n_names, n_zeros = 0;
     if (lacks_vectors(split->family)) {
-        n_parts += 6 * (size_t)model->n_layers + 2;
-        n_zeros = ((size_t)model->hidden_size + model->intermediate_size) * sizeof(float);
+        n_parts += MOST_IN_LAYER * (size_t)model->n_layers + MOST_OUTSIDE;
+        n_zeros = longest_vector(model) * sizeof(float);
     }
     n_names = 2 * n_parts + 2 * split->all->n_tensors + 1;
     split->tensors = calloc(split->all->n_tensors + n_parts + 1, sizeof *split->tensors);

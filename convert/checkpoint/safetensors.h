@@ -36,10 +36,11 @@ struct tensor_scales {
 
 /* How the weights follow from the elements. */
 enum tensor_function {
-    FUNCTION_NONE,      /* they are the elements */
-    FUNCTION_LOG,       /* elements are -exp(x) of weights x */
-    FUNCTION_TURNED,    /* in each `head_dim` rows those of the second half have the other sign */
-    FUNCTION_NORMALIZED /* each row is divided by the root of `epsilon` + its mean square */
+    FUNCTION_NONE,       /* they are the elements */
+    FUNCTION_LOG,        /* elements are -exp(x) of weights x */
+    FUNCTION_TURNED,     /* in each `head_dim` rows those of the second half have the other sign */
+    FUNCTION_NORMALIZED, /* each row is divided by the root of `epsilon` + its mean square */
+    FUNCTION_ABSENT      /* the file lacks them; the elements, zeros, are elsewhere */
 };
 
 struct safetensors_tensor {

@@ -170,7 +170,8 @@ static uint64_t file_bytes(const struct subject *subject)
     return subject->file.safetensors.file.size;
 }
 
-/* Adds up bytes and parameters by part. An alias has no bytes of its own. The tokenizer of a
+/* Adds up bytes and parameters by part, of the tensors that are in the file: an alias has no bytes
+ * of its own. The tokenizer of a
  * checkpoint is a separate file. */
 static void add_up(struct subject *subject)
 {
@@ -179,7 +180,7 @@ static void add_up(struct subject *subject)
     for (size_t i = 0; i < subject->n_tensors; i++) {
         const struct model_tensor *tensor = &subject->tensors[i];
         struct part_sum *part = &parts[smol_part_of(tensor)];
-        if (tensor->is_alias)
+        if (tensor->is_alias || (tensor->raw && tensor->raw->function == FUNCTION_ABSENT))
             continue;
         part->n_tensors++;
         part->n_parameters += tensor->n_elements;

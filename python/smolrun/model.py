@@ -23,6 +23,7 @@ from ._smol_h import (
     KV,
     NO_TOKEN,
     POOL,
+    REASONING,
     VERIFY,
     ChatParams,
     ChatText,
@@ -438,6 +439,8 @@ class Model:
             )
         else:
             settings = settings.with_tools(dump(list(tools), "tools"), encode(choice), one_call)
+        if turn[1] and self._reasoning_after(ids) != REASONING["BEGUN"]:  # as smol_request_settle_begun
+            settings, separate = replace(settings, reasoning_budget=None), False
         return Request(ids, self._with_reasoning(settings, ids, separate))
 
     def _with_effort(self, effort: str, variables: Mapping[str, Any], budget: int | None) -> tuple[Mapping[str, Any], int | None]:
@@ -457,17 +460,21 @@ class Model:
             "thinking_budget_tokens"
         )
 
+    def _reasoning_after(self, ids: array[int]) -> int:
+        found, error = ctypes.c_int(), Error()
+        with self._handle as model:
+            status = lib.smol_reasoning_after(model, ids.buffer_info()[0], len(ids), ctypes.byref(found), ctypes.byref(error))
+            check(status, error)
+        return found.value
+
     def _with_reasoning(self, settings: Settings, ids: array[int], separate: bool) -> Settings:
         """Settings of an answer to the prompt `ids`, as cli/request/parts.c makes them."""
         wanted = settings.constraint
         if wanted is not None and (separate or (wanted.tool_choice in (b"auto", b"none") and not settings.has_answer_schema)):
-            found, error = ctypes.c_int(), Error()
-            with self._handle as model:
-                status = lib.smol_reasoning_after(model, ids.buffer_info()[0], len(ids), ctypes.byref(found), ctypes.byref(error))
-                check(status, error)
-            if settings.tools is None and not found.value:
+            found = self._reasoning_after(ids)
+            if settings.tools is None and not found:
                 return settings  # all of the answer follows the constraint
-            settings = replace(settings, constraint=replace(wanted, reasoning=found.value))
+            settings = replace(settings, constraint=replace(wanted, reasoning=found))
         return replace(settings, prompt=ids, separates=separate)
 
     # --- generation ---

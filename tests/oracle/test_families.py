@@ -115,6 +115,19 @@ def test_published_settings_answer_as_transformers_does(name, tmp_path):
         check(model.logits(ids, kv="f32"), expected, TOLERANCES[family])
 
 
+def test_norms_without_weights_may_be_longer_than_all_else(tmp_path):
+    """And they are not counted as a part of the file."""
+    settings = FEATURES["nanochat"][0] | {"head_dim": 256, "hidden_size": 48, "intermediate_size": 40}
+    make_of(config_of("nanochat", **settings), tmp_path, 3)
+    ids = tokens(TWO_LAYERS["vocab_size"])
+    with Model(convert(tmp_path, tmp_path / "f32.smol", "f32")) as model:
+        check(model.logits(ids, kv="f32"), reference_logits(load_reference(tmp_path), ids), TOLERANCES["nanochat"])
+    subprocess.run([BUILD / "smolconv", "verify", tmp_path / "f32.smol", "--source", tmp_path], check=True)
+    shown = subprocess.run([BUILD / "smolconv", "inspect", "--json", tmp_path], check=True, stdout=subprocess.PIPE).stdout
+    parts = json.loads(shown)["parts"]
+    assert sum(part["bytes"] for part in parts if part["part"] != "tokenizer") == (tmp_path / "model.safetensors").stat().st_size
+
+
 def test_the_document_lists_every_family():
     tables = "".join(file.read_text() for file in (ROOT / "convert/families").glob("*.c"))
     page = (ROOT / "docs/families.md").read_text()

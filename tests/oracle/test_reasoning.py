@@ -193,6 +193,26 @@ def test_reasoning_that_is_cut_off_is_all_of_the_answer(server):
         assert (getattr(choice.message, "reasoning_content", ""), choice.message.content, choice.finish_reason) == (reasoning, "", "length")
 
 
+@pytest.mark.parametrize(("name", "begun"), [("special", "It is x"), ("qwen", "So:\n"), ("opened", "<think>\n")])
+def test_the_rest_of_a_begun_answer_is_reply_unless_reasoning_was_begun(server, blobs, name, begun):
+    """Then reasoning is neither looked for nor limited, and a constraint counts at once."""
+    messages = [USER, {"role": "assistant", "content": begun}]
+    expected = ("Well, so it is.", "Four.") if name == "opened" else ("", raw(name))
+    more = {"messages": messages, "continue_final_message": True} | ({} if name == "opened" else {"thinking_budget_tokens": 0})
+    (choice,) = ask(server, name, **more, chat_template_kwargs={}).choices
+    assert (getattr(choice.message, "reasoning_content", ""), choice.message.content) == expected
+    (line,) = answers(blobs[name], [more | {"max_tokens": 50}])
+    assert (line.get("reasoning", ""), line["text"]) == expected
+    form = {"type": "regex", "pattern": "[a-z]{3}"}
+    with smolrun.Model(blobs[name]) as model:
+        options = {key: value for key, value in more.items() if key != "messages"}
+        assert model.chat(messages, max_tokens=50, **options).to_dict() == {key: value for key, value in line.items() if key != "index"}
+        if name != "opened":
+            constrained = model.chat(messages, max_tokens=50, response_format=form, **options)
+            (choice,) = ask(server, name, **more, chat_template_kwargs={}, response_format=form).choices
+            assert len(constrained.text) == 3 and not constrained.reasoning and choice.message.content == constrained.text
+
+
 def test_a_prompt_that_ends_the_reasoning_leaves_the_answer_as_it_is(server):
     (choice,) = ask(server, "qwen", chat_template_kwargs={"enable_thinking": False}).choices
     assert choice.message.content == "The answer is 4." and not hasattr(choice.message, "reasoning_content")
