@@ -170,9 +170,9 @@ static smol_status cut_continued(smol_chat_text *text, smol_error *error)
 {
     static const char mark[] = CONTINUED_MARK;
     const size_t size = sizeof mark - 2; /* without the space at the end */
-    const char *last = NULL, *found = text->text;
-    while ((found = memmem(found, text->size - (size_t)(found - text->text), mark, size)))
-        last = found++;
+    const char *last = NULL, *at = text->text, *end = text->text + text->size;
+    while (at && (at = memmem(at, (size_t)(end - at), mark, size)))
+        last = at++;
     if (!last)
         return smol_fail(error, SMOL_ERROR_USAGE,
                          "continue_final_message: the chat template leaves out the end of the last "
