@@ -7,10 +7,12 @@
 #include "runtime/chat.h"
 #include "tests/fuzz/fuzz.h"
 
+/* Of half of the templates, the last message is continued. */
 void fuzz_converse(const struct template_code *code)
 {
+    const bool continues = code->header.n_operations % 2;
     static const struct tm now = {.tm_year = 126, .tm_mon = 10, .tm_mday = 9};
-    static const smol_chat_params params = {
+    const smol_chat_params params = {
         .messages_json =
             "[{\"role\": \"system\", \"content\": \" Be kind. \"}, {\"role\": \"user\", "
             "\"content\": \"\\u00c4 <s> it's\\n\"}, {\"role\": \"assistant\", \"content\": "
@@ -18,7 +20,8 @@ void fuzz_converse(const struct template_code *code)
             "{\"a\": [1, -2.5, null, true]}}}]}]",
         .tools_json = "[{\"function\": {\"name\": \"f\"}}]",
         .variables_json = "{\"x\": {\"y\": [1, \"z\"]}, \"n\": 3}",
-        .add_generation_prompt = 1,
+        .add_generation_prompt = !continues,
+        .continue_final_message = continues,
         .now = &now,
     };
     smol_chat_text text;
