@@ -114,14 +114,14 @@ bool smol_request_separates(const struct request *request)
 smol_status smol_request_settle_begun(struct request *request, const smol_model *model,
                                       const uint32_t *prompt, size_t n, smol_error *error)
 {
-    smol_reasoning reasoning = SMOL_REASONING_BEGUN;
-    smol_status status = SMOL_OK;
-    if (request->continues)
-        status = smol_reasoning_after(model, prompt, n, &reasoning, error);
-    if (reasoning == SMOL_REASONING_BEGUN)
-        return status;
-    request->raw_reasoning = true;
-    request->reasoning_budget = SIZE_MAX;
+    smol_reasoning reasoning;
+    if (!request->continues)
+        return SMOL_OK;
+    smol_status status = smol_reasoning_after(model, prompt, n, &reasoning, error);
+    if (!status && reasoning != SMOL_REASONING_BEGUN) {
+        request->raw_reasoning = true;
+        request->reasoning_budget = SIZE_MAX;
+    }
     return status;
 }
 

@@ -306,36 +306,6 @@ static void add_zeros(struct split *split)
         add_vectors(split, inputs, 2);
 }
 
-/* Marks the tensors of a role, whose weights are a function of their elements. */
-static void mark(struct split *split, enum tensor_role role, enum tensor_function function)
-{
-    char room[MAX_CHECKPOINT_NAME];
-    for (uint32_t layer = 0; layer < layers_of(split, role); layer++) {
-        const struct tensor_key key = {.role = role, .layer = layer};
-        const char *name = smol_checkpoint_name(split->family, key, room);
-        for (size_t i = 0; name && i < split->n_tensors; i++) {
-            struct safetensors_tensor *tensor = &split->tensors[i];
-            if (strcmp(tensor->name, name) != 0)
-                continue;
-            tensor->function = function;
-            if (function == FUNCTION_TURNED)
-                tensor->head_dim = split->model->head_dim;
-            else
-                tensor->epsilon = split->model->rms_norm_eps;
-        }
-    }
-}
-
-static void mark_functions(struct split *split)
-{
-    static const enum tensor_role turned[] = {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_Q_BIAS,
-                                              ROLE_ATTN_K_BIAS};
-    if (split->family->norms_embedding)
-        mark(split, ROLE_EMBED, FUNCTION_NORMALIZED);
-    for (size_t i = 0; split->family->turns_back && i < 4; i++)
-        mark(split, turned[i], FUNCTION_TURNED);
-}
-
 /* Splits the fused tensors `parts` of all layers. */
 static smol_status split_layers(struct split *split, const struct family_fused *parts)
 {
@@ -365,7 +335,6 @@ static smol_status split_all(struct split *split)
         return status;
     keep_others(split);
     add_zeros(split);
-    mark_functions(split);
     return SMOL_OK;
 }
 
@@ -430,6 +399,38 @@ static smol_status replace_table(struct split *split, struct safetensors *all)
     return SMOL_OK;
 }
 
+/* Marks the tensors of a role, whose weights are a function of their elements. */
+static void mark(const struct family *family, const struct blob_model *model,
+                 struct safetensors *all, enum tensor_role role, enum tensor_function function)
+{
+    char room[MAX_CHECKPOINT_NAME];
+    uint32_t n_layers = smol_role_is_per_layer(role) ? model->n_layers : 1;
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        const struct tensor_key key = {.role = role, .layer = layer};
+        const char *name = smol_checkpoint_name(family, key, room);
+        const struct safetensors_tensor *found = name ? smol_safetensors_find(all, name) : NULL;
+        if (!found)
+            continue;
+        struct safetensors_tensor *tensor = &all->tensors[found - all->tensors];
+        tensor->function = function;
+        if (function == FUNCTION_TURNED)
+            tensor->head_dim = model->head_dim;
+        else
+            tensor->epsilon = model->rms_norm_eps;
+    }
+}
+
+static void mark_functions(const struct family *family, const struct blob_model *model,
+                           struct safetensors *all)
+{
+    static const enum tensor_role turned[] = {ROLE_ATTN_Q, ROLE_ATTN_K, ROLE_ATTN_Q_BIAS,
+                                              ROLE_ATTN_K_BIAS};
+    if (family->norms_embedding)
+        mark(family, model, all, ROLE_EMBED, FUNCTION_NORMALIZED);
+    for (size_t i = 0; family->turns_back && i < 4; i++)
+        mark(family, model, all, turned[i], FUNCTION_TURNED);
+}
+
 smol_status smol_fused_split(const struct family *family, const struct blob_model *model,
                              struct safetensors *all, smol_error *error)
 {
@@ -446,6 +447,8 @@ smol_status smol_fused_split(const struct family *family, const struct blob_mode
         status = split_all(&split);
     if (!status)
         status = replace_table(&split, all);
+    if (!status)
+        mark_functions(family, model, all);
     free(split.tensors);
     free(split.is_fused);
     free(split.names);
