@@ -14,8 +14,8 @@ struct contents {
     unsigned list_at; /* the number of the first message with a list that became a text */
 };
 
-/* What follows the content of a message that will be continued. The text of the conversation is cut
- * before it. The reference uses the same, and a template may look at how the content ends. */
+/* Marks the end of a message that will be continued: the text of the conversation is cut there. It
+ * is the reference's mark, because a template may look at how a content ends. */
 #define CONTINUED_MARK "CONTINUE_FINAL_MESSAGE_TAG "
 
 /* Sets the variables of the template, then the caller's, then those of the conversation. `contents`

@@ -11,7 +11,7 @@ enum block { TEXT_BLOCK, RESULT_BLOCK, CALL_BLOCK, THINKING_BLOCK, REDACTED_BLOC
 static const char *const types[] = {"text",     "tool_result",       "tool_use",
                                     "thinking", "redacted_thinking", NULL};
 
-/* What was read of a message so far, as JSON text: `text` and `thinking` are the insides of
+/* A message as far as it has been read, as JSON text: `text` and `thinking` are the insides of
  * strings, `calls` are objects. */
 struct contents {
     enum role { USER, ASSISTANT, SYSTEM } role;

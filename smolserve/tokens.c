@@ -15,8 +15,11 @@ static smol_status set_text(struct request_reader *r)
 }
 
 static const struct request_member text_members[] = {
-    {"model", smol_body_model}, {"prompt", set_text}, {"messages", smol_chat_set_messages},
-    REQUEST_CHAT_MEMBERS,       REQUEST_TURN_MEMBERS,
+    {"model", smol_body_model},
+    REQUEST_CHAT_MEMBERS,
+    REQUEST_TURN_MEMBERS,
+    {"prompt", set_text},
+    {"messages", smol_chat_set_messages},
 };
 
 static smol_status check_text(struct job *job, const char **param, smol_error *error)

@@ -32,8 +32,8 @@ smol_status smol_request_apply_effort(struct request *request, const smol_model 
  * unless the request asks for all text. */
 bool smol_request_separates(const struct request *request);
 
-/* Leaves reasoning in the rest of an answer to prompt (n) that the request has begun, unless the
- * prompt ends with the first marker: what was begun is the reply. Errors: MEMORY. */
+/* If the request begins the answer to prompt (n) itself, its rest is text, in which no reasoning is
+ * sought or limited, unless the prompt ends with the first marker. Errors: MEMORY. */
 smol_status smol_request_settle_begun(struct request *request, const smol_model *model,
                                       const uint32_t *prompt, size_t n, smol_error *error);
 

@@ -9,16 +9,11 @@
 
 static const double pi = 3.14159265358979323846;
 
-static float power_of(double theta, uint32_t i, uint32_t dim)
-{
-    float exponent = (float)(2 * i) / (float)dim;
-    return (float)pow((double)(float)theta, (double)exponent);
-}
-
 /* Returns theta^(2i / dim). */
 static float power(const struct rope *rope, uint32_t i, uint32_t dim)
 {
-    return power_of(rope->theta, i, dim);
+    float exponent = (float)(2 * i) / (float)dim;
+    return (float)pow((double)(float)rope->theta, (double)exponent);
 }
 
 /* Divides the frequency of long waves by the factor, keeps that of short waves, and blends the two
@@ -87,8 +82,7 @@ static float frequency(const struct rope *rope, uint32_t i, uint32_t dim)
     case ROPE_PROPORTIONAL:
         return i < rope->n_rotated ? 1.0f / power(rope, i, dim) / (float)rope->factor : 0;
     case ROPE_NTK:
-        return 1.0f / power_of(rope->theta * rope->factor, i, dim) /
-               (float)pow(rope->factor, 2.0 / dim);
+        return 1.0f / power(rope, i, dim) / (float)pow(rope->factor, 2.0 / dim);
     case ROPE_DEFAULT:
         break;
     }

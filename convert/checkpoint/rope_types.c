@@ -267,6 +267,16 @@ static smol_status read_alpha(const struct json_settings *object, const struct c
     return status;
 }
 
+/* Reads the settings of rope_type ntk, whose factor increases theta. */
+static smol_status read_ntk(const struct json_settings *object, struct rope *rope)
+{
+    if (smol_setting(object, "mixed_b"))
+        return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "mixed_b", "remove it");
+    smol_status status = smol_rope_require_real(object, "factor", &rope->factor);
+    rope->theta *= rope->factor;
+    return status;
+}
+
 /* Checks mrope_section, which shares out frequencies to the coordinates of pictures. Those of a
  * text are equal, so that it has no effect. */
 static smol_status check_sections(const struct json_settings *object)
@@ -298,9 +308,9 @@ smol_status smol_rope_read(const struct rope_places *places, const struct json_s
     status = find_type(object, result->family, &rope->type);
     if (status || rope->type == ROPE_DEFAULT)
         return status;
-    if (rope->type == ROPE_NTK && smol_setting(object, "mixed_b"))
-        return smol_setting_fail(object, SMOL_ERROR_UNSUPPORTED, "mixed_b", "remove it");
-    if (rope->type == ROPE_LINEAR || rope->type == ROPE_NTK)
+    if (rope->type == ROPE_NTK)
+        return read_ntk(object, rope);
+    if (rope->type == ROPE_LINEAR)
         return smol_rope_require_real(object, "factor", &rope->factor);
     if (rope->type == ROPE_PROPORTIONAL)
         return smol_rope_read_proportional(object, places->part >= 0 ? places->part : 1,

@@ -7,7 +7,7 @@
 #include "runtime/chat.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Of half of the templates, the last message is continued. */
+/* Half of the templates continue the last message. */
 void fuzz_converse(const struct template_code *code)
 {
     const bool continues = code->header.n_operations % 2;
