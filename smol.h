@@ -455,6 +455,7 @@ typedef struct smol_prefix_cache_params {
 
 /* Creates an empty cache. When there is no room for a block, those that no context uses are
  * evicted, the least recently used first; if all are in use, the new one remains its context's own.
+ * Of layers with a sliding window, keys and values that windows have passed are evicted before.
  * The model must outlive the cache. Errors: USAGE (params: no room for a single block, a value of
  * `kv`), MEMORY. */
 SMOL_API smol_status smol_prefix_cache_create(const smol_model *model,
@@ -466,7 +467,7 @@ SMOL_API void smol_prefix_cache_free(smol_prefix_cache *cache);
 
 typedef struct smol_prefix_cache_info {
     size_t bytes, max_bytes;
-    size_t block_bytes;      /* each */
+    size_t block_bytes;      /* of a whole one */
     size_t n_blocks, n_used; /* those in the cache, and those of them that contexts use */
     uint64_t n_reused;       /* tokens that were found in the cache, ever */
     uint64_t n_evicted;      /* blocks, ever */

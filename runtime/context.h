@@ -67,6 +67,14 @@ void smol_context_keep_state(struct smol_context *context);
 /* Makes room for n ids, at most context->capacity + 1. Errors: SMOL_ERROR_MEMORY. */
 smol_status smol_context_reserve_ids(struct smol_context *context, size_t n, smol_error *error);
 
+/* Returns an id of the sequence, whose newest may be those of the part being evaluated. */
+static inline uint32_t context_id(const smol_context *context, size_t position)
+{
+    const smol_eval_part *part = context->part;
+    return part && position >= context->before ? part->ids[position - context->before]
+                                               : context->ids[position];
+}
+
 /* Returns whether the context is cancelled. The load is relaxed: the canceller does not wait for
  * its effect, and no other data depends on it. */
 static inline bool smol_context_is_cancelled(const smol_context *context)

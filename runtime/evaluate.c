@@ -217,7 +217,6 @@ static void add_rows(struct pass *pass, struct evaluation *call, size_t n)
 static void add_ids(smol_context *c, const smol_eval_part *part)
 {
     memmove(c->ids + c->before, part->ids, part->n * sizeof *c->ids); /* they may overlap */
-    prefix_publish(c);
 }
 
 /* Drops the states of a text that is done. If its sequence continues, they are computed again. */
@@ -277,15 +276,16 @@ static bool gather_rows(struct evaluation *call, struct pass *pass)
  * then continues from the newest ones before, or reads all again if there are none. */
 static void drop_passed(smol_context *c)
 {
-    size_t least = c->length > KV_WINDOW_SPARE ? c->length - KV_WINDOW_SPARE : 0;
-    size_t lengths[] = {c->before, c->marks[0], c->marks[1]};
-    size_t n = sizeof lengths / sizeof lengths[0];
+    struct kv_lengths lengths = {.others = {c->before, c->marks[0], c->marks[1]}};
     if (!c->kv.window)
         return;
-    size_t known = smol_state_known(&c->state, least);
-    for (size_t i = 0; i < n; i++)
-        lengths[i] = smol_state_known(&c->state, lengths[i]);
-    smol_kv_drop(&c->kv, known ? known : least, lengths, n);
+    lengths.least = c->length > KV_WINDOW_SPARE ? c->length - KV_WINDOW_SPARE : 0;
+    size_t known = smol_state_known(&c->state, lengths.least);
+    for (size_t i = 0; i < 3; i++)
+        lengths.others[i] = smol_state_known(&c->state, lengths.others[i]);
+    lengths.least = known ? known : lengths.least;
+    prefix_drop(c, &lengths);
+    smol_kv_drop(&c->kv, &lengths);
 }
 
 /* Takes a snapshot of the states at every interval and at the end of several tokens, but not of
@@ -332,9 +332,11 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
         smol_context *c = call->part_of[i]->context;
         c->length += pass->segments[i].n;
         smol_state_advance(&c->state, pass->segments[i].n);
-        drop_passed(c);
-        if (!failed(call->part_of[i]) && !atomic_load(&pass->unfinished))
+        if (!failed(call->part_of[i]) && !atomic_load(&pass->unfinished)) {
             keep_state(call, call->part_of[i]);
+            prefix_publish(c);
+        }
+        drop_passed(c);
         settle_part(pass, call->part_of[i]);
     }
     return status;

@@ -23,6 +23,9 @@ struct prefix_calls {
     /* Adds the sequence's full blocks to the cache. */
     void (*publish)(smol_context *context);
 
+    /* Returns the borrowed data of windowed layers that smol_kv_drop will drop. */
+    void (*drop)(smol_context *context, const struct kv_lengths *lengths);
+
     /* Returns the borrowed blocks that are not needed for the first n positions. */
     void (*give_back)(smol_context *context, size_t n);
 };
@@ -52,6 +55,12 @@ static inline void prefix_publish(smol_context *context)
 {
     if (context->prefixes)
         prefix_calls(context->prefixes)->publish(context);
+}
+
+static inline void prefix_drop(smol_context *context, const struct kv_lengths *lengths)
+{
+    if (context->prefixes)
+        prefix_calls(context->prefixes)->drop(context, lengths);
 }
 
 static inline void prefix_give_back(smol_context *context, size_t n)

@@ -104,7 +104,7 @@ smol_status smol_kv_init(struct kv_cache *cache, enum kv_type type, const struct
         return smol_fail_memory(error, "the KV cache");
     size_t n_blocks = kv_blocks(n_positions);
     place_layers(cache, model, layers,
-                 !separate && n_positions > cache->window + 2 * KV_WINDOW_SPARE);
+                 separate || n_positions > cache->window + 2 * KV_WINDOW_SPARE);
     smol_status status =
         init_group(&cache->groups[KV_ALL], n_blocks, separate ? 1 : SLAB_BLOCKS, error);
     return status ? status : init_group(&cache->groups[KV_WINDOWED], n_blocks, 1, error);
@@ -126,7 +126,7 @@ static void free_slabs(struct kv_group *group, size_t first)
 void smol_kv_free(struct kv_cache *cache)
 {
     for (size_t g = 0; g < KV_GROUPS; g++) {
-        free_slabs(&cache->groups[g], g == KV_ALL ? cache->n_borrowed : 0);
+        free_slabs(&cache->groups[g], cache->n_borrowed);
         smol_free(cache->groups[g].slabs);
     }
     smol_free(cache->layers);
@@ -165,11 +165,6 @@ smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, sm
     return SMOL_OK;
 }
 
-size_t smol_kv_block_bytes(const struct kv_cache *cache)
-{
-    return cache->groups[KV_ALL].block_bytes + cache->groups[KV_WINDOWED].block_bytes;
-}
-
 size_t smol_kv_bytes(const struct kv_cache *cache)
 {
     const struct kv_group *windowed = &cache->groups[KV_WINDOWED];
@@ -192,22 +187,35 @@ bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, siz
     return !place->absent && (!place->windowed || index >= smol_kv_first(cache, n));
 }
 
-void smol_kv_drop(struct kv_cache *cache, size_t least, const size_t *lengths, size_t n_lengths)
+/* Returns whether a sequence of one of the lengths needs a block to continue. */
+static bool is_needed(const struct kv_cache *cache, size_t index, const struct kv_lengths *lengths)
+{
+    bool needed = index >= smol_kv_first(cache, lengths->least);
+    for (size_t i = 0; i < sizeof lengths->others / sizeof lengths->others[0]; i++)
+        needed |= index >= smol_kv_first(cache, lengths->others[i]) &&
+                  index * KV_BLOCK < lengths->others[i];
+    return needed;
+}
+
+size_t smol_kv_passed(const struct kv_cache *cache, const struct kv_lengths *lengths, size_t from)
+{
+    const struct kv_group *group = &cache->groups[KV_WINDOWED];
+    for (size_t i = from > group->n_dropped ? from : group->n_dropped; i < group->n_slabs; i++)
+        if (group->slabs[i] && !is_needed(cache, i, lengths))
+            return i;
+    return SIZE_MAX;
+}
+
+void smol_kv_drop(struct kv_cache *cache, const struct kv_lengths *lengths)
 {
     struct kv_group *group = &cache->groups[KV_WINDOWED];
-    if (group->block_bytes == 0)
-        return;
-    size_t i = group->n_dropped, end = smol_kv_first(cache, least);
-    bool kept = false;
-    for (; i < end; i++) {
-        bool needed = false;
-        for (size_t l = 0; l < n_lengths; l++)
-            needed |= i >= smol_kv_first(cache, lengths[l]) && i * KV_BLOCK < lengths[l];
-        if (!needed)
+    for (size_t i = 0; (i = smol_kv_passed(cache, lengths, i)) != SIZE_MAX;) {
+        if (i >= cache->n_borrowed)
             free_slab(group, i);
-        kept |= needed;
-        group->n_dropped += !kept;
+        group->slabs[i] = NULL;
     }
+    while (group->n_dropped < group->n_slabs && !group->slabs[group->n_dropped])
+        group->n_dropped++;
 }
 
 /* Returns the largest length, at most n, for which every block from smol_kv_first(length + more) on
@@ -237,41 +245,71 @@ size_t smol_kv_cut(struct kv_cache *cache, size_t n)
 
 /* --- separate blocks ---------------------------------------------------------------------- */
 
-void smol_kv_borrow(struct kv_cache *cache, uint8_t *block)
+void smol_kv_borrow(struct kv_cache *cache, uint8_t *const block[KV_GROUPS])
 {
-    struct kv_group *all = &cache->groups[KV_ALL];
     size_t index = cache->n_borrowed++;
-    if (index < all->n_slabs)
-        free_slab(all, index);
-    else
-        all->n_slabs++;
-    all->slabs[index] = block;
+    for (size_t g = 0; g < KV_GROUPS; g++) {
+        struct kv_group *group = &cache->groups[g];
+        if (group->block_bytes == 0)
+            continue;
+        if (index < group->n_slabs && group->slabs[index] != block[g])
+            free_slab(group, index);
+        group->slabs[index] = block[g];
+        group->n_slabs = index < group->n_slabs ? group->n_slabs : index + 1;
+        group->n_dropped = index < group->n_dropped ? index : group->n_dropped;
+    }
     cache->n_blocks = index < cache->n_blocks ? cache->n_blocks : index + 1;
 }
 
-uint8_t *smol_kv_give(struct kv_cache *cache)
+void smol_kv_give(struct kv_cache *cache, uint8_t *block[KV_GROUPS])
 {
-    return cache->groups[KV_ALL].slabs[cache->n_borrowed++];
+    size_t index = cache->n_borrowed++;
+    for (size_t g = 0; g < KV_GROUPS; g++)
+        block[g] = cache->groups[g].block_bytes ? cache->groups[g].slabs[index] : NULL;
+}
+
+uint8_t *smol_kv_windowed(const struct kv_cache *cache, size_t index)
+{
+    const struct kv_group *group = &cache->groups[KV_WINDOWED];
+    return index < group->n_slabs ? group->slabs[index] : NULL;
 }
 
 smol_status smol_kv_own_last(struct kv_cache *cache, smol_error *error)
 {
-    size_t size = slab_bytes(&cache->groups[KV_ALL]);
-    uint8_t **block = &cache->groups[KV_ALL].slabs[cache->n_borrowed - 1];
-    void *copy = smol_zeros_new(size);
-    if (!copy)
-        return smol_fail_memory(error, "the KV cache");
-    *block = memcpy(copy, *block, size);
-    cache->n_borrowed--;
-    return SMOL_OK;
+    size_t index = cache->n_borrowed - 1;
+    uint8_t *copies[KV_GROUPS] = {NULL};
+    bool failed = false;
+    for (size_t g = 0; g < KV_GROUPS; g++) {
+        const struct kv_group *group = &cache->groups[g];
+        if (index >= group->n_slabs || !group->slabs[index])
+            continue;
+        copies[g] = smol_zeros_new(slab_bytes(group));
+        failed |= !copies[g];
+        if (copies[g])
+            memcpy(copies[g], group->slabs[index], slab_bytes(group));
+    }
+    for (size_t g = 0; g < KV_GROUPS; g++) {
+        struct kv_group *group = &cache->groups[g];
+        if (failed && copies[g])
+            smol_zeros_free(copies[g], slab_bytes(group));
+        else if (!failed && copies[g])
+            group->slabs[index] = copies[g];
+    }
+    cache->n_borrowed -= !failed;
+    return failed ? smol_fail_memory(error, "the KV cache") : SMOL_OK;
 }
 
 void smol_kv_return(struct kv_cache *cache, size_t n)
 {
-    struct kv_group *all = &cache->groups[KV_ALL];
-    free_slabs(all, cache->n_borrowed);
-    memset(all->slabs + n, 0, (cache->n_borrowed - n) * sizeof *all->slabs);
-    all->n_slabs = cache->n_blocks = cache->n_borrowed = n;
+    for (size_t g = 0; g < KV_GROUPS; g++) {
+        struct kv_group *group = &cache->groups[g];
+        free_slabs(group, cache->n_borrowed);
+        for (size_t i = n; i < cache->n_borrowed && i < group->n_slabs; i++)
+            group->slabs[i] = NULL;
+        group->n_slabs = n < group->n_slabs ? n : group->n_slabs;
+        group->n_dropped = n < group->n_dropped ? n : group->n_dropped;
+    }
+    cache->n_blocks = cache->n_borrowed = n;
 }
 
 /* --- blocks ------------------------------------------------------------------------------- */

@@ -5,11 +5,10 @@
  *
  * Windowed layers keep the blocks that their windows need, and some more to go back to. Their slabs
  * are single blocks. A layer that shares the keys and values of an earlier one has their place. If
- * the window is not much smaller than the cache, they keep all blocks.
+ * the window is not much smaller than the cache, they keep all blocks, unless these are separate.
  *
- * In a cache whose blocks are separate, every layer keeps all blocks, and a slab is one block. Its
- * first blocks may be borrowed: read-only memory of another owner, who keeps it until the cache
- * returns it. */
+ * In a cache whose blocks are separate, every slab is one block. Its first blocks may be borrowed:
+ * read-only memory of another owner, who keeps it until the cache returns or drops it. */
 #ifndef SMOL_RUNTIME_KV_H
 #define SMOL_RUNTIME_KV_H
 
@@ -67,18 +66,26 @@ void smol_kv_free(struct kv_cache *cache);
  * SMOL_ERROR_MEMORY. */
 smol_status smol_kv_reserve(struct kv_cache *cache, size_t begin, size_t end, smol_error *error);
 
-/* Returns the bytes of the blocks in use; of one block of all layers and heads. */
+/* Returns the bytes of the blocks in use. */
 size_t smol_kv_bytes(const struct kv_cache *cache);
-size_t smol_kv_block_bytes(const struct kv_cache *cache);
 
 /* Returns the first block that windowed layers need so that a sequence of n positions, or of one
  * less, can continue; and whether such a sequence needs this block of a layer. */
 size_t smol_kv_first(const struct kv_cache *cache, size_t n);
 bool smol_kv_needs(const struct kv_cache *cache, size_t layer, size_t index, size_t n);
 
-/* Frees the blocks of windowed layers that no sequence of `least` or more positions, or of one of
- * lengths[0..n_lengths), needs to continue. */
-void smol_kv_drop(struct kv_cache *cache, size_t least, const size_t *lengths, size_t n_lengths);
+/* Lengths that a sequence may be cut to. */
+struct kv_lengths {
+    size_t least; /* this one and all above */
+    size_t others[3];
+};
+
+/* Returns the first block, from `from` on, that windowed layers have and that no sequence of one of
+ * the lengths needs to continue, or SIZE_MAX. */
+size_t smol_kv_passed(const struct kv_cache *cache, const struct kv_lengths *lengths, size_t from);
+
+/* Frees these blocks, or returns them if they are borrowed. */
+void smol_kv_drop(struct kv_cache *cache, const struct kv_lengths *lengths);
 
 /* Returns the largest length, at most n, whose blocks are all there from smol_kv_first on: those
  * that a session holds. */
@@ -89,15 +96,19 @@ size_t smol_kv_known(const struct kv_cache *cache, size_t n);
  * writes all positions again. */
 size_t smol_kv_cut(struct kv_cache *cache, size_t n);
 
-/* The following functions are for caches with separate blocks. A borrowed block must not be
- * written. */
+/* The following functions are for caches with separate blocks. A block is memory for the layers of
+ * each group: block[KV_ALL], and block[KV_WINDOWED], which is NULL where it was dropped. A group
+ * without layers has none. Borrowed memory must not be written. */
 
 /* Makes `block`, of another cache of the same shape, the block after the borrowed ones. */
-void smol_kv_borrow(struct kv_cache *cache, uint8_t *block);
+void smol_kv_borrow(struct kv_cache *cache, uint8_t *const block[KV_GROUPS]);
 
 /* Gives away the block after the borrowed ones, which the cache must have, and borrows it. The new
  * owner frees it with smol_zeros_free. */
-uint8_t *smol_kv_give(struct kv_cache *cache);
+void smol_kv_give(struct kv_cache *cache, uint8_t *block[KV_GROUPS]);
+
+/* Returns what the cache has of a block for windowed layers, or NULL. */
+uint8_t *smol_kv_windowed(const struct kv_cache *cache, size_t index);
 
 /* Replaces the last borrowed block by a copy of the cache's own. Nothing changes on
  * SMOL_ERROR_MEMORY. */

@@ -1,19 +1,20 @@
-"""Windowed layers keep the keys and values of their windows only. Whatever is done to a sequence, its logits are the bits of
-a context that keeps everything, as one with a cache of prefixes does, and those of transformers."""
+"""Windowed layers keep the keys and values of their windows only, also in a cache of prefixes. Whatever is done to a
+sequence, its logits are the bits of a new context, and those of transformers."""
 
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
-import sequences
 from checkpoints import make_of
 from engine import Model, Prefixes, SmolError, convert
 from internal import DAMAGED, lib
-from sequences import check_long_text, random_ids
+from sequences import Text, check_long_text, random_ids
 from session_reader import edited, read
 from test_determinism import KVS, same_bits
 from transformers import Gemma3TextConfig
 
 WINDOW, SPARE, BLOCK, CAPACITY, N_LAYERS = 100, 256, 64, 4096, 6
+KEEPS_ALL = WINDOW + 2 * SPARE  # the capacity of a context that does
 SETTINGS = dict(
     vocab_size=101, hidden_size=32, intermediate_size=48, num_hidden_layers=N_LAYERS, num_attention_heads=2,
     num_key_value_heads=1, head_dim=16, max_position_embeddings=CAPACITY, sliding_window=WINDOW, bos_token_id=None,
@@ -31,13 +32,6 @@ def checkpoint(tmp_path_factory):
 def model(request, checkpoint):
     with Model(convert(checkpoint, checkpoint / f"{request.param}.smol", request.param, force=True)) as model:
         yield model
-
-
-class Text(sequences.Text):
-    def expected(self):
-        """The logits of the last token, from a context that keeps everything."""
-        with Prefixes(self.model, 1000, self.kv) as cache, self.model.context(2, self.kv, prefixes=cache) as whole:
-            return whole.eval(self.ids, 1)
 
 
 def test_long_texts_are_those_of_transformers(checkpoint, model):
@@ -59,11 +53,13 @@ def test_memory_does_not_grow_in_windowed_layers(model, kv):
 
 
 @pytest.mark.sample(4)
+@pytest.mark.parametrize("n_blocks", [0, 14, 1000])
 @pytest.mark.parametrize("kv", KVS)
 @pytest.mark.parametrize("seed", range(6))
-def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
+def test_any_way_back_leads_to_the_same_bits(model, kv, seed, n_blocks):
+    """With a cache of prefixes of so many blocks, or without."""
     rng = np.random.default_rng(seed)
-    with Text(model, kv) as text:
+    with Prefixes(model, n_blocks, kv) if n_blocks else nullcontext() as cache, Text(model, kv, prefixes=cache) as text:
         for _ in range(12):
             size = rng.choice([1, 2, 17, 128, 300, 700])
             got = text.add(random_ids(rng, size))
@@ -77,20 +73,20 @@ def test_any_way_back_leads_to_the_same_bits(model, kv, seed):
 
 
 @pytest.mark.sample(10)
-@pytest.mark.parametrize("keeps_all", [False, True])
-@pytest.mark.parametrize("n", [30, 163, 164, 165, 1000])
+@pytest.mark.parametrize("n, keeps_all", [(n, all) for n in (30, 163, 164, 165, 500, 1000) for all in (False, n <= 500)])
 def test_a_session_has_what_windows_need(model, n, keeps_all):
     """Also one that was cut to a length of which keys and values are lost."""
     rng = np.random.default_rng(n)
     with Prefixes(model, 1000) as cache, Text(model) as text, Text(model) as other:
         text.add(random_ids(rng, n))
         saved, ids = text.save(), list(text.ids)
-        with model.context(2, prefixes=cache) as whole:
-            whole.eval(ids, 0)
+        for options in ({"n_ctx": KEEPS_ALL} if n < KEEPS_ALL else {}, {"prefixes": cache}, {"prefixes": cache}):
             other.context.close()
-            other.context = whole
+            other.context = model.context(2, **options)
+            other.context.eval(ids, 0)
             assert other.save() == saved  # whatever a context keeps
-            other.context = model.context(1, **({"prefixes": cache} if keeps_all else {}))
+        other.context.close()
+        other.context = model.context(1, n_ctx=KEEPS_ALL if keeps_all else 0)
         more = random_ids(rng, 70)
         other.restore(saved, ids)
         assert same_bits(other.add(more), text.add(more))
@@ -125,11 +121,11 @@ def check_goes_on(model, saved, ids):
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("n", [867, 931])
+@pytest.mark.parametrize("n", [547, 611])
 def test_a_text_that_was_cut_to_any_length_can_be_saved(model, n):
     """The last lengths, to which it can go back at no cost, have all that a session holds."""
     rng = np.random.default_rng(n)
-    with Prefixes(model, 1000) as cache, Text(model) as text, Text(model, prefixes=cache) as whole:
+    with Text(model) as text, Text(model, n_ctx=KEEPS_ALL) as whole:
         for part in np.split(random_ids(rng, n), [400, n - 1]):
             text.add(part), whole.add(part)
         for length in range(n, n - SPARE - 2 * BLOCK, -1):
@@ -142,12 +138,12 @@ def test_a_text_that_was_cut_to_any_length_can_be_saved(model, n):
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("keeps_all", [False, True])
-def test_a_restored_text_can_be_cut_and_saved_again(model, keeps_all):
+@pytest.mark.parametrize("longest, capacity", [(740, 0), (600, KEEPS_ALL)])
+def test_a_restored_text_can_be_cut_and_saved_again(model, longest, capacity):
     """It can go on without its last token, also where a session of that length would begin a block earlier."""
-    with Prefixes(model, 1000) as cache, Text(model) as text, Text(model, prefixes=cache if keeps_all else None) as other:
-        text.add(random_ids(np.random.default_rng(0), 740))
-        for n in range(740, 740 - BLOCK - 2, -1):
+    with Text(model) as text, Text(model, n_ctx=capacity) as other:
+        text.add(random_ids(np.random.default_rng(0), longest))
+        for n in range(longest, longest - BLOCK - 2, -1):
             text.cut(n)
             other.restore(text.save(), text.ids).cut(n - 1)
             saved = other.save()
@@ -156,6 +152,34 @@ def test_a_restored_text_can_be_cut_and_saved_again(model, keeps_all):
             if lacks:
                 check_goes_on(model, saved, other.ids)
                 assert same_bits(other.add(text.ids[:3]), other.expected())
+
+
+def test_a_cache_of_prefixes_gives_up_what_windows_have_passed(model):
+    """Five of six layers keep a window, so a long text fits into a cache for less than half of it."""
+    ids = random_ids(np.random.default_rng(2), 40 * BLOCK)
+    with Prefixes(model, 18) as cache, Text(model, prefixes=cache) as text:
+        text.add(ids)
+        info = cache.info()
+        assert (info.n_blocks, info.n_evicted) == (40, 0) and info.bytes <= info.max_bytes
+        assert text.context.info().kv_bytes < 18 * info.block_bytes
+    with Prefixes(model, 41) as cache, Text(model, prefixes=cache) as text:
+        text.add(ids)
+        info = cache.info()
+        assert info.bytes == 40 * info.block_bytes  # there is room
+
+
+def test_a_beginning_is_kept_once_it_was_missed(model):
+    """Three long texts begin alike, and there is no room for all that their windows have passed."""
+    rng = np.random.default_rng(2)
+    start, found = list(random_ids(rng, 14 * BLOCK + 5)), []
+    with Prefixes(model, 14) as cache:
+        for ids in (start + list(random_ids(rng, 1200)) for _ in range(3)):
+            with Text(model, prefixes=cache) as text:
+                known, before = cache.count(ids), cache.info().n_reused
+                assert same_bits(text.add(ids), text.expected())
+                found.append(cache.info().n_reused - before)
+                assert found[-1] == known
+    assert found[0] == 0 and found[1] < 14 * BLOCK and found[2] == 14 * BLOCK
 
 
 def test_sessions_that_lost_more_than_they_have_are_refused(model):
