@@ -147,13 +147,15 @@ static void drop(smol_context *c, const struct kv_lengths *lengths)
 }
 
 /* Adds the state after the last block that is borrowed, if the context knows it and the cache does
- * not. One that is only known because the last pass began there would take memory for little. */
+ * not. One that is only known because a pass began or ended there would take memory for little. */
 static void give_state(const smol_context *c)
 {
     smol_prefix_cache *cache = c->prefixes;
     struct prefix_block *block = c->last_borrowed;
-    const float *state = smol_state_at(&c->state, c->kv.n_borrowed * KV_BLOCK);
-    if (!state || state == c->state.next || block->state ||
+    size_t position = c->kv.n_borrowed * KV_BLOCK;
+    const float *state = smol_state_at(&c->state, position);
+    bool ended = c->length == c->before + c->part->n || position % STATE_INTERVAL == 0;
+    if (!state || state == c->state.next || (state == c->state.now && !ended) || block->state ||
         !smol_prefix_make_room(cache, cache->state_bytes))
         return;
     block->state = smol_malloc(cache->state_bytes);

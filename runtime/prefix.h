@@ -20,7 +20,7 @@ struct prefix_calls {
     /* Makes the positions from context->length on writable. Errors: SMOL_ERROR_MEMORY. */
     smol_status (*own)(smol_context *context, smol_error *error);
 
-    /* Adds the sequence's full blocks to the cache. */
+    /* Adds the sequence's full blocks to the cache, after a pass of an evaluation. */
     void (*publish)(smol_context *context);
 
     /* Returns the borrowed data of windowed layers that smol_kv_drop will drop. */
