@@ -63,7 +63,8 @@ static smol_status check_numbers(const struct blob_experts *x, smol_error *error
         {"scoring", x->scoring, 0, SCORE_COUNT - 1},
         {"normalizes", x->normalizes, 0, !of_chosen},
         {"choice_bias", x->choice_bias, 0, !of_chosen},
-        {"shared_gate", x->shared_gate, 0, x->shared_width > 0},
+        {"own_norms", x->own_norms, 0, x->shared_width > 0},
+        {"shared_gate", x->shared_gate, 0, x->shared_width > 0 && !x->own_norms},
     };
     smol_status status = smol_check_ranges(ranges, sizeof ranges / sizeof ranges[0], error);
     if (status)
@@ -111,6 +112,10 @@ smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "with experts, MLPs have gates, unless layers lack a block, and no "
                          "biases, and come after attention");
+    const uint32_t norms = BLOCK_NO_INPUT_NORMS | BLOCK_LAYER_NORM | BLOCK_NORM_STREAM;
+    if (x->own_norms && (m->blocks & (norms | BLOCK_NORM_OUTPUTS)) != BLOCK_NORM_OUTPUTS)
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "experts with norms of their own need RMS norms before and after blocks");
     return check_dense(m, error);
 }
 

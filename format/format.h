@@ -78,12 +78,13 @@ enum blob_feature {
                                    * ACTIVATION_RELU_SQUARED */
     FEATURE_VARIED = 1 << 22,     /* SECTION_VARIED: layers differ in shape; with FEATURE_BLOCKS */
     FEATURE_PARTIAL = 1 << 23,    /* SECTION_PARTIAL: layers lack a block; with FEATURE_BLOCKS */
-    KNOWN_FEATURES = FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT |
-                     FEATURE_MIXED | FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY |
-                     FEATURE_ENCODER | FEATURE_STATES | FEATURE_EXPERTS | FEATURE_EMBEDDER |
-                     FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND | FEATURE_HYBRID |
-                     FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
-                     FEATURE_HEAD_GATES | FEATURE_FURTHER | FEATURE_VARIED | FEATURE_PARTIAL,
+    FEATURE_OWN_NORMS = 1 << 24,  /* with FEATURE_EXPERTS: struct blob_experts.own_norms */
+    KNOWN_FEATURES =
+        FEATURE_BLOCKS | FEATURE_TEMPLATE | FEATURE_SCANNER | FEATURE_TEXT | FEATURE_MIXED |
+        FEATURE_TOOLS | FEATURE_COMPONENTS | FEATURE_VOCABULARY | FEATURE_ENCODER | FEATURE_STATES |
+        FEATURE_EXPERTS | FEATURE_EMBEDDER | FEATURE_CLUSTERS | FEATURE_AHEAD | FEATURE_AROUND |
+        FEATURE_HYBRID | FEATURE_LATENT | FEATURE_NORMED | FEATURE_DOUBLED | FEATURE_RELATIVE |
+        FEATURE_HEAD_GATES | FEATURE_FURTHER | FEATURE_VARIED | FEATURE_PARTIAL | FEATURE_OWN_NORMS,
 };
 
 enum section_kind {
@@ -249,7 +250,10 @@ struct blob_experts {
     float scale;           /* the weights are then multiplied by it */
     float qkv_clip;        /* queries, keys and values stay within it and its negative; 0: free */
     uint32_t shared_gate;  /* 1: that MLP's output is multiplied by the sigmoid of a gate */
-    uint8_t reserved[20];
+    /* FEATURE_OWN_NORMS: 1: that MLP's output, the router's input, and the experts' input and
+     * output have norms of their own, and weights of experts factors */
+    uint32_t own_norms;
+    uint8_t reserved[16];
     /* set of the layers with one MLP of intermediate_size instead, or none */
     uint8_t dense[STATES_MAX_LAYERS / 8];
 };
@@ -512,6 +516,12 @@ enum tensor_role {
     ROLE_INPUT_OUT,        /* (hidden_size, input_width), per layer */
     ROLE_INPUT_OUT_NORM,   /* (hidden_size), per layer */
     ROLE_LAYER_SCALE,      /* (1), per layer */
+    /* per sparse layer, with FEATURE_OWN_NORMS */
+    ROLE_SHARED_OUT_NORM, /* (hidden_size): of the output of the MLP beside the experts */
+    ROLE_ROUTER_NORM,     /* (hidden_size) */
+    ROLE_ROUTER_SCALE,    /* (n_experts): factors of the experts' weights */
+    ROLE_EXPERT_NORM,     /* (hidden_size): of the experts' input */
+    ROLE_EXPERT_OUT_NORM, /* (hidden_size): of their sum */
     ROLE_COUNT,
 };
 

@@ -193,6 +193,9 @@ static smol_status check_parts(struct blob *blob, smol_error *error)
     if (!(model->blocks & BLOCK_GATE_HEADS) != !(features & FEATURE_HEAD_GATES))
         return smol_damaged_section(blob, error, SECTION_MODEL,
                                     "its blocks and the head gates feature contradict each other");
+    if (!model->experts.own_norms != !(features & FEATURE_OWN_NORMS))
+        return smol_damaged_features(blob, error,
+                                     "own_norms and the own norms feature contradict each other");
     if (features & FEATURE_HYBRID && smol_hybrid_check(model, &reason))
         return smol_damaged_section(blob, error, SECTION_HYBRID, reason.message);
     if (features & FEATURE_STATES && smol_states_check(model, blob->layers, &reason))

@@ -82,6 +82,7 @@ enum presence {
     WITH_INPUT,
     WITH_LAYER_SCALE,
     WITH_SINKS,
+    WITH_OWN_NORMS,
 };
 static const struct role_info {
     const char *name;
@@ -155,6 +156,11 @@ static const struct role_info {
     [ROLE_INPUT_OUT] = {"input_out", true, true, WITH_INPUT, HIDDEN, INPUT},
     [ROLE_INPUT_OUT_NORM] = {"input_out_norm", false, true, WITH_INPUT, ONE, HIDDEN},
     [ROLE_LAYER_SCALE] = {"layer_scale", false, true, WITH_LAYER_SCALE, ONE, ONE},
+    [ROLE_SHARED_OUT_NORM] = {"shared_out_norm", false, true, WITH_OWN_NORMS, ONE, HIDDEN},
+    [ROLE_ROUTER_NORM] = {"router_norm", false, true, WITH_OWN_NORMS, ONE, HIDDEN},
+    [ROLE_ROUTER_SCALE] = {"router_scale", false, true, WITH_OWN_NORMS, ONE, EXPERTS},
+    [ROLE_EXPERT_NORM] = {"expert_norm", false, true, WITH_OWN_NORMS, ONE, HIDDEN},
+    [ROLE_EXPERT_OUT_NORM] = {"expert_out_norm", false, true, WITH_OWN_NORMS, ONE, HIDDEN},
 };
 
 /* The role after each role, in the order in which a layer uses them. The last role of a layer is
@@ -209,13 +215,18 @@ static const enum tensor_role next_role[ROLE_COUNT] = {
     [ROLE_MLP_DOWN] = ROLE_MLP_GATE_BIAS,
     [ROLE_MLP_GATE_BIAS] = ROLE_MLP_UP_BIAS,
     [ROLE_MLP_UP_BIAS] = ROLE_MLP_DOWN_BIAS,
-    [ROLE_MLP_DOWN_BIAS] = ROLE_ROUTER,
+    [ROLE_MLP_DOWN_BIAS] = ROLE_SHARED_OUT_NORM,
+    [ROLE_SHARED_OUT_NORM] = ROLE_ROUTER_NORM,
+    [ROLE_ROUTER_NORM] = ROLE_ROUTER,
     [ROLE_ROUTER] = ROLE_ROUTER_BIAS,
-    [ROLE_ROUTER_BIAS] = ROLE_SHARED_GATE,
-    [ROLE_SHARED_GATE] = ROLE_EXPERT_GATE,
+    [ROLE_ROUTER_BIAS] = ROLE_ROUTER_SCALE,
+    [ROLE_ROUTER_SCALE] = ROLE_SHARED_GATE,
+    [ROLE_SHARED_GATE] = ROLE_EXPERT_NORM,
+    [ROLE_EXPERT_NORM] = ROLE_EXPERT_GATE,
     [ROLE_EXPERT_GATE] = ROLE_EXPERT_UP,
     [ROLE_EXPERT_UP] = ROLE_EXPERT_DOWN,
-    [ROLE_EXPERT_DOWN] = ROLE_MLP_OUT_NORM,
+    [ROLE_EXPERT_DOWN] = ROLE_EXPERT_OUT_NORM,
+    [ROLE_EXPERT_OUT_NORM] = ROLE_MLP_OUT_NORM,
     [ROLE_MLP_OUT_NORM] = ROLE_INPUT_GATE,
     [ROLE_INPUT_GATE] = ROLE_INPUT_OUT,
     [ROLE_INPUT_OUT] = ROLE_INPUT_OUT_NORM,
@@ -391,6 +402,8 @@ static bool has_role(const struct blob_model *model, enum tensor_role role, uint
         return smol_layer_is_sparse(model, layer) && model->experts.choice_bias;
     case WITH_SHARED_GATE:
         return smol_layer_is_sparse(model, layer) && model->experts.shared_gate;
+    case WITH_OWN_NORMS:
+        return smol_layer_is_sparse(model, layer) && model->experts.own_norms;
     case WITH_INPUT:
         return model->varied.input_width > 0;
     case WITH_LAYER_SCALE:

@@ -39,7 +39,7 @@ static void describe_latent(const struct blob_model *model, struct stats_header 
 static void describe_varied(const struct blob_model *model, struct stats_header *header)
 {
     const struct blob_varied *varied = &model->varied;
-    header->minor = STATS_VARIED;
+    header->minor = model->experts.n_experts > 0 ? STATS_OWN_NORMS : STATS_VARIED;
     header->widths[1] = model->n_heads * model->head_dim;
     header->second_width = model->n_heads * varied->head_dim;
     header->first_shared = varied->first_shared;
@@ -79,12 +79,19 @@ void smol_stats_describe(const struct blob_model *model, struct stats_header *he
         describe_partial(model, header);
 }
 
+static bool is_varied(const struct stats_header *header)
+{
+    return header->minor == STATS_VARIED || header->minor == STATS_OWN_NORMS;
+}
+
 /* Returns whether the sets of minor 5 are of the file's layers, and the fields of other minors
  * zero. */
 static bool partial_fit(const struct stats_header *header)
 {
     const size_t start = offsetof(struct stats_header, n_heads);
     const size_t end = offsetof(struct stats_header, no_mixer);
+    if (header->minor == STATS_OWN_NORMS)
+        return all_zero(header->no_mixer, sizeof *header - end);
     if (header->minor != STATS_PARTIAL)
         return true; /* they are not in the file */
     for (size_t i = 0; i < STATS_LAYERS; i++) {
@@ -98,16 +105,20 @@ static bool partial_fit(const struct stats_header *header)
     return all_zero((const uint8_t *)header + start, end - start);
 }
 
-/* Returns whether the fields of minor 4 are in their ranges, and those of others zero. */
+/* Returns whether the fields of minors 4 and 6 are in their ranges, and those of others zero. */
 static bool varied_fit(const struct stats_header *header)
 {
-    const size_t start = offsetof(struct stats_header, state_width);
+    const bool experts = header->minor == STATS_OWN_NORMS;
+    const size_t start = experts ? offsetof(struct stats_header, n_heads)
+                                 : offsetof(struct stats_header, state_width);
     const size_t end = offsetof(struct stats_header, second_width);
-    if (header->minor != STATS_VARIED)
+    if (!is_varied(header))
         return true; /* they are not in the file */
     for (size_t i = header->n_layers; i < STATS_LAYERS; i++)
         if (layers_have(header->second, i))
             return false;
+    if (experts && (header->state_width > 0 || header->n_experts == 0 || header->input_width > 0))
+        return false;
     return all_zero((const uint8_t *)header + start, end - start) && header->second_width >= 1 &&
            header->second_width <= MODEL_MAX_INTERMEDIATE && header->first_shared >= 1 &&
            header->first_shared <= header->n_layers && header->late_width >= 1 &&
@@ -287,13 +298,12 @@ uint32_t smol_stats_width(const struct stats_header *header, size_t record)
     if (input == STATS_ATTENDED && layers_have(header->stateful, layer) &&
         header->minor != STATS_BESIDE)
         return header->state_width;
-    if (input == STATS_ATTENDED && header->minor == STATS_VARIED &&
-        layers_have(header->second, layer))
+    if (input == STATS_ATTENDED && is_varied(header) && layers_have(header->second, layer))
         return header->second_width;
-    if (input == STATS_GATED && header->minor == STATS_VARIED && layer >= header->first_shared)
-        return header->late_width;
     if (input == STATS_GATED && layers_have(header->sparse, layer))
         return header->shared_width;
+    if (input == STATS_GATED && is_varied(header) && layer >= header->first_shared)
+        return header->late_width;
     return header->widths[input];
 }
 

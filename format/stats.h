@@ -16,11 +16,12 @@
 enum {
     STATS_MAGIC_SIZE = 8,
     STATS_MAJOR = 1,
-    STATS_MINOR = 5,       /* the newest; a header of minor 0 ends with the widths */
+    STATS_MINOR = 6,       /* the newest; a header of minor 0 ends with the widths */
     STATS_BESIDE = 2,      /* layers with a state attend too; otherwise as minor 1 */
     STATS_LATENT = 3,      /* attention is to latent vectors; there are no states and no experts */
     STATS_VARIED = 4,      /* layers differ in shape; there are no states and no experts */
     STATS_PARTIAL = 5,     /* layers lack a block; otherwise as minor 1 */
+    STATS_OWN_NORMS = 6,   /* layers with experts differ in shape; there are no states */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
     STATS_MATRICES_1 = 12, /* from minor 1 on */
     STATS_LAYERS = STATES_MAX_LAYERS,

@@ -107,11 +107,13 @@ smol_status smol_varied_check(const struct blob_model *m, const uint8_t *layers,
     if (smol_model_is_plain(m) || m->n_rope_tables != 2 || m->rotary_dim != m->head_dim)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "layers of two kinds need two rotary embeddings of whole heads");
-    if (m->states.kind || m->experts.n_experts || model_has_latent(m) || m->query_period ||
-        m->blocks & others || !(m->blocks & BLOCK_QK_NORM_HEADS))
+    bool experts = m->experts.n_experts > 0 && (!m->experts.own_norms || m->varied.input_width > 0);
+    if (m->states.kind || experts || model_has_latent(m) || m->query_period || m->blocks & others ||
+        !(m->blocks & BLOCK_QK_NORM_HEADS))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "layers that differ in shape come with norms of heads, and with no "
-                         "states, experts, latent vectors or other blocks");
+                         "states, latent vectors, other blocks, or experts without norms of their "
+                         "own or beside inputs of layers");
     smol_status status = check_sizes(m, error);
     return status ? status : check_kinds(m, layers, error);
 }

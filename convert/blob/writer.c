@@ -128,6 +128,7 @@ static uint64_t features_of(const struct blob_contents *contents)
                 : 0) |
            (contents->model->states.kind ? FEATURE_STATES : 0) |
            (contents->model->experts.n_experts > 0 ? FEATURE_EXPERTS : 0) |
+           (contents->model->experts.own_norms ? FEATURE_OWN_NORMS : 0) |
            (contents->n_embedder ? FEATURE_EMBEDDER : 0) |
            (contents->model->hybrid.parallel ? FEATURE_HYBRID : 0) |
            (model_has_latent(contents->model) ? FEATURE_LATENT : 0) |

@@ -60,19 +60,21 @@ static smol_status read_numbers(const struct json_settings *config, const struct
     smol_status status = read_n(config, family, &experts->n_experts);
     if (status || experts->n_experts == 0) /* the other keys have no effect */
         return status;
-    status =
-        smol_setting_integer(config, "num_experts_per_tok", 1, MODEL_MAX_EXPERTS, &experts->n_used);
+    const char *used = family->used_key ? family->used_key : "num_experts_per_tok";
+    status = smol_setting_integer(config, used, 1, MODEL_MAX_EXPERTS, &experts->n_used);
     if (!status && experts->n_used > experts->n_experts)
         return smol_fail(config->error, SMOL_ERROR_DAMAGED,
-                         "%s: num_experts_per_tok %u is above the number of experts, %u: correct "
-                         "one of them",
-                         config->path, experts->n_used, experts->n_experts);
+                         "%s: %s %u is above the number of experts, %u: correct one of them",
+                         config->path, used, experts->n_used, experts->n_experts);
     if (!status)
         status = read_count(config, &family->width, 1, &experts->width);
     if (!status)
         status = read_count(config, &family->shared_width,
                             family->gates_shared || family->needs_shared, &experts->shared_width);
     experts->shared_gate = family->gates_shared;
+    experts->own_norms = family->has_own_norms;
+    if (family->has_own_norms)
+        experts->shared_width = result->model.intermediate_size;
     return status ? status : read_weighing(config, family, experts);
 }
 
@@ -135,13 +137,32 @@ static void settle(struct blob_model *model)
         model->intermediate_size = model->experts.width;
 }
 
+/* Reads the flag whether there are experts, whose numbers must then be there. */
+static smol_status read_enabled(const struct json_settings *config,
+                                const struct family_experts *family, bool *enabled)
+{
+    const char *const needed[] = {family->n.key, family->used_key, family->width.key};
+    uint32_t flag = !family->enabled_key;
+    smol_status status = flag ? SMOL_OK : smol_setting_flag(config, family->enabled_key, &flag);
+    *enabled = flag;
+    for (size_t i = 0; !status && flag && family->enabled_key && i < 3; i++)
+        if (!smol_setting(config, needed[i]))
+            status = smol_setting_fail(config, SMOL_ERROR_DAMAGED, needed[i],
+                                       "models with experts must have it");
+    return status;
+}
+
 smol_status smol_config_read_experts(const struct json_settings *config, struct config *result)
 {
     const struct family_experts *family = &result->family->experts;
     struct blob_experts *experts = &result->model.experts;
+    bool enabled;
     if (!family->n.key)
         return SMOL_OK;
-    smol_status status = read_numbers(config, result, experts);
+    smol_status status = read_enabled(config, family, &enabled);
+    if (status || !enabled)
+        return status;
+    status = read_numbers(config, result, experts);
     if (!status)
         status = read_clip(config, family->qkv_clip, &experts->qkv_clip);
     if (!status && family->has_dense)

@@ -132,6 +132,8 @@ static smol_status read_sharing(const struct json_settings *config, struct confi
         return status;
     if (n >= model->n_layers)
         return smol_setting_expect(config, SMOL_ERROR_DAMAGED, key, "below num_hidden_layers");
+    if (n > 0 && model->experts.n_experts > 0) /* transformers fails */
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, key, "with experts it must be 0");
     varied->first_shared = model->n_layers - n;
     varied->shared_width = model->intermediate_size * (n > 0 && wide ? 2 : 1);
     if (varied->shared_width > MODEL_MAX_INTERMEDIATE)
@@ -158,6 +160,9 @@ static smol_status read_inputs(const struct json_settings *config, struct blob_m
     varied->input_width = 256;
     smol_status status = smol_setting_integer(config, "hidden_size_per_layer_input", 0,
                                               VARIED_MAX_INPUT, &varied->input_width);
+    if (!status && varied->input_width > 0 && model->experts.n_experts > 0)
+        return smol_setting_fail(config, SMOL_ERROR_UNSUPPORTED, "hidden_size_per_layer_input",
+                                 "with experts it must be 0");
     if (!status)
         status = smol_setting_integer(config, key, 1, MODEL_MAX_VOCAB, &vocab_size);
     if (status || varied->input_width == 0)

@@ -101,11 +101,16 @@ struct family_experts {
     struct family_count n;     /* 0: the family has no experts */
     const char *n_alias;       /* another key of the same number */
     bool may_be_none;          /* the number may be 0: a model without experts */
-    uint32_t n_used;           /* the default of num_experts_per_tok */
+    const char *enabled_key;   /* a flag: whether the model has experts; NULL: it has. With it the
+                                * keys of n and width, and used_key, have no defaults */
+    const char *used_key;      /* NULL: num_experts_per_tok */
+    uint32_t n_used;           /* its default */
     struct family_count width; /* a key of NULL: intermediate_size */
     struct family_count shared_width;
     bool gates_shared; /* the output of that MLP has a gate */
     bool needs_shared; /* its width may not be 0 */
+    bool
+        has_own_norms; /* that MLP, of intermediate_size, and the experts have norms of their own */
     enum expert_scoring scoring;
     struct family_flag normalizes, choice_bias;
     float sum_epsilon; /* where weights are normalized */

@@ -15,6 +15,16 @@
     [ROLE_INPUT_OUT] = LAYER("per_layer_projection.weight"),                                       \
     [ROLE_INPUT_OUT_NORM] = LAYER("post_per_layer_input_norm.weight"),                             \
     [ROLE_LAYER_SCALE] = LAYER("layer_scalar")
+#define GEMMA4_EXPERT_NAMES                                                                        \
+    [ROLE_SHARED_OUT_NORM] = LAYER("post_feedforward_layernorm_1.weight"),                         \
+    [ROLE_ROUTER_NORM] = LAYER("router.scale"),                                                    \
+    [ROLE_ROUTER] = LAYER("router.proj.weight"),                                                   \
+    [ROLE_ROUTER_SCALE] = LAYER("router.per_expert_scale"),                                        \
+    [ROLE_EXPERT_NORM] = LAYER("pre_feedforward_layernorm_2.weight"),                              \
+    [ROLE_EXPERT_GATE] = LAYER("experts.%u.gate_proj.weight"),                                     \
+    [ROLE_EXPERT_UP] = LAYER("experts.%u.up_proj.weight"),                                         \
+    [ROLE_EXPERT_DOWN] = LAYER("experts.%u.down_proj.weight"),                                     \
+    [ROLE_EXPERT_OUT_NORM] = LAYER("post_feedforward_layernorm_2.weight")
 /* clang-format on */
 
 #define GELU .activation_key = "hidden_activation", .activation = ACTIVATION_GELU_TANH
@@ -107,8 +117,16 @@ static const struct family families[] = {
         .windows_n = {NULL, 6},
         .scales_by_root = true,
         .logit_softcap = {"final_logit_softcapping", 0},
-        .demands = {{"enable_moe_block", false, "experts are not supported in this family"}},
-        .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES, LAYER_INPUT_NAMES},
+        .experts = {.n = {"num_experts", 0},
+                    .enabled_key = "enable_moe_block",
+                    .used_key = "top_k_experts",
+                    .width = {"moe_intermediate_size", 0},
+                    .has_own_norms = true,
+                    .scoring = SCORE_SOFTMAX,
+                    .normalizes = {NULL, true}},
+        .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES, LAYER_INPUT_NAMES,
+                  GEMMA4_EXPERT_NAMES},
+        .fused = {FUSED_EXPERTS(LAYER("experts.gate_up_proj"), LAYER("experts.down_proj"))},
     },
 };
 

@@ -142,6 +142,7 @@ static void write_experts(struct json_out *json, const struct blob_model *m)
     smol_json_member_whole(json, "expert_width", x->width);
     smol_json_member_whole(json, "shared_width", x->shared_width);
     smol_json_member_flag(json, "shared_gate", x->shared_gate);
+    smol_json_member_flag(json, "expert_own_norms", x->own_norms);
     smol_json_member_text(json, "expert_scoring", smol_scoring_name(x->scoring));
     smol_json_member_flag(json, "expert_weights_normalized", x->normalizes);
     smol_json_member_flag(json, "expert_choice_bias", x->choice_bias);

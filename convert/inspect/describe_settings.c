@@ -167,7 +167,9 @@ static void print_experts(const struct blob_model *m, FILE *out)
     fprintf(out, "%-18s %" PRIu32 " of each expert", "widths", x->width);
     if (x->shared_width)
         fprintf(out, ", %" PRIu32 " of the shared MLP%s", x->shared_width,
-                x->shared_gate ? ", which has a gate" : "");
+                x->shared_gate ? ", which has a gate"
+                : x->own_norms ? ", with norms of their own"
+                               : "");
     fprintf(out, "\n%-18s %s parameters for each token\n", "active",
             smol_count_text(smol_experts_active(m), active));
     if (x->scale != 1)

@@ -72,10 +72,10 @@ static void print_provenance(const struct blob *blob, FILE *out)
 static void print_features(const struct blob_header *header, FILE *out)
 {
     static const char *const names[] = {
-        "blocks",     "template",   "scanner",    "text",    "mixed",   "tools",
-        "components", "vocabulary", "encoder",    "states",  "experts", "embedder",
-        "clusters",   "ahead",      "around",     "hybrid",  "latent",  "normed",
-        "doubled",    "relative",   "head gates", "further", "varied",  "partial"};
+        "blocks",     "template", "scanner", "text",     "mixed",    "tools",    "components",
+        "vocabulary", "encoder",  "states",  "experts",  "embedder", "clusters", "ahead",
+        "around",     "hybrid",   "latent",  "normed",   "doubled",  "relative", "head gates",
+        "further",    "varied",   "partial", "own norms"};
     _Static_assert(KNOWN_FEATURES < 1 << sizeof names / sizeof names[0], "one has no name");
     const char *before = "";
     fprintf(out, "%-18s ", "features");

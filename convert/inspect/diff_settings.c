@@ -169,6 +169,7 @@ static const struct {
     FIELD(experts.normalizes, show_flag),
     FIELD(experts.choice_bias, show_flag),
     FIELD(experts.shared_gate, show_flag),
+    FIELD(experts.own_norms, show_flag),
     FIELD(latent.kv_rank, show_id),
     FIELD(latent.q_rank, show_id),
     FIELD(latent.query_dim, show_id),

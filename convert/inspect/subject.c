@@ -68,6 +68,7 @@ enum part smol_part_of(const struct model_tensor *tensor)
         return PART_MLP;
     case ROLE_ROUTER:
     case ROLE_ROUTER_BIAS:
+    case ROLE_ROUTER_SCALE:
     case ROLE_SHARED_GATE:
     case ROLE_EXPERT_GATE:
     case ROLE_EXPERT_UP:
@@ -84,6 +85,10 @@ enum part smol_part_of(const struct model_tensor *tensor)
     case ROLE_MLP_NORM:
     case ROLE_MLP_NORM_BIAS:
     case ROLE_MLP_OUT_NORM:
+    case ROLE_SHARED_OUT_NORM:
+    case ROLE_ROUTER_NORM:
+    case ROLE_EXPERT_NORM:
+    case ROLE_EXPERT_OUT_NORM:
     case ROLE_FINAL_NORM:
     case ROLE_FINAL_NORM_BIAS:
     case ROLE_INPUT_NORM:

@@ -24,7 +24,8 @@ struct estimate {
     struct weight tensors[ROLE_COUNT]; /* of the current layer, and the others */
     float *row;
     double *stream, *input, *inner, *gate, *added; /* mean squares of channels */
-    double *ahead; /* of the MLP's input, in a model with parallel blocks */
+    double *ahead; /* of the MLP's input, in a model with parallel blocks; or of the output of the
+                    * MLP beside experts, after its own norm */
 };
 
 /* --- steps -------------------------------------------------------------------------------- */
@@ -328,12 +329,26 @@ static void add_expert(const struct estimate *e, uint32_t layer, uint32_t expert
     const struct blob_experts *x = &e->model.experts;
     size_t hidden = e->model.hidden_size;
     double share = (double)x->scale * (double)x->scale / ((double)x->n_used * x->n_experts);
+    if (x->own_norms && expert == 0) {
+        normalize(e, ROLE_SHARED_OUT_NORM, hidden, e->added, e->ahead);
+        memset(e->added, 0, hidden * sizeof *e->added);
+        normalize(e, ROLE_EXPERT_NORM, hidden, e->stream, e->input);
+    }
     write_record(e, (struct stats_place){STATS_EXPERT, layer, expert}, e->input);
     activate(e, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, x->width);
     write_record(e, (struct stats_place){STATS_EXPERT_GATED, layer, expert}, e->inner);
     multiply(e, ROLE_EXPERT_DOWN, hidden, x->width, e->inner, e->gate);
     for (size_t k = 0; k < hidden; k++)
         e->added[k] += share * e->gate[k];
+}
+
+/* Adds the output of the MLP beside the experts to theirs, each after its norm. */
+static void join_outputs(const struct estimate *e)
+{
+    size_t hidden = e->model.hidden_size;
+    normalize(e, ROLE_EXPERT_OUT_NORM, hidden, e->added, e->added);
+    for (size_t k = 0; k < hidden; k++)
+        e->added[k] += e->ahead[k];
 }
 
 /* Follows a layer up to its experts or, without any, to what its MLP adds. */
@@ -393,6 +408,8 @@ static void run(struct estimate *e)
             run_layer(e, key.layer);
         if (key.role == ROLE_EXPERT_DOWN)
             add_expert(e, key.layer, key.expert);
+        if (key.role == ROLE_EXPERT_OUT_NORM)
+            join_outputs(e);
         if (is_last) {
             leave(e, ROLE_MLP_OUT_NORM, squared(e, e->model.hybrid.mlp_out));
             add_input(e, key.layer);

@@ -86,7 +86,8 @@ static bool can_fold(const struct fold *fold, size_t record)
         return true;
     if (is_of_expert(fold, record))
         return !(model->blocks & BLOCK_NO_GATE);
-    if (record > stats_output(fold->header) && (model_has_latent(model) || model_is_varied(model)))
+    if (record > stats_output(fold->header) &&
+        (model_has_latent(model) || model_is_varied(model) || model->experts.own_norms))
         return false;
     if (record == stats_output(fold->header))
         return !model->tied_embeddings;
@@ -255,7 +256,7 @@ const float *smol_fold_inverses(const struct fold *fold, size_t record)
                (size_t)smol_stats_layer(fold->header, record) * fold->model->latent.kv_rank;
     if (record > stats_output(fold->header) && !is_of_expert(fold, record) &&
         !is_of_state(fold, record) && !model_has_latent(fold->model) &&
-        !model_is_varied(fold->model))
+        !model_is_varied(fold->model) && !fold->model->experts.own_norms)
         record = stats_record(STATS_MLP, smol_stats_layer(fold->header, record));
     return can_fold(fold, record) ? fold->inverses + offset_of(fold, record) : NULL;
 }
@@ -263,6 +264,13 @@ const float *smol_fold_inverses(const struct fold *fold, size_t record)
 static const float *inverses_of(const struct fold *fold, enum stats_input input, uint32_t layer)
 {
     return smol_fold_inverses(fold, stats_record(input, layer));
+}
+
+/* Returns the factors of the inputs of experts and the router: those of the MLP, unless they have
+ * norms of their own. */
+static const float *expert_inputs(const struct fold *fold, uint32_t layer)
+{
+    return fold->model->experts.own_norms ? NULL : factors_of(fold, STATS_MLP, layer);
 }
 
 /* Returns the factors of an expert's matrices. */
@@ -274,7 +282,7 @@ static struct fold_factors expert_factors(const struct fold *fold, struct tensor
         return (struct fold_factors){NULL, record_factors(fold, record)};
     return (struct fold_factors){key.role == ROLE_EXPERT_UP ? smol_fold_inverses(fold, record)
                                                             : NULL,
-                                 factors_of(fold, STATS_MLP, key.layer)};
+                                 expert_inputs(fold, key.layer)};
 }
 
 struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key key)
@@ -326,8 +334,9 @@ struct fold_factors smol_fold_factors(const struct fold *fold, struct tensor_key
     case ROLE_MLP_NORM:
     case ROLE_MLP_NORM_BIAS:
         return (struct fold_factors){NULL, inverses_of(fold, STATS_MLP, layer)};
-    case ROLE_MLP_GATE:
     case ROLE_ROUTER:
+        return (struct fold_factors){NULL, expert_inputs(fold, layer)};
+    case ROLE_MLP_GATE:
     case ROLE_SHARED_GATE:
         return (struct fold_factors){NULL, factors_of(fold, STATS_MLP, layer)};
     case ROLE_MLP_UP:

@@ -82,8 +82,10 @@ size_t smol_inputs_record(const struct inputs *inputs, const struct blob_tensor 
         return stats_output(&stats->header);
     if (smol_stats_reaches(stats, place))
         return smol_stats_record(&stats->header, place);
-    place.input = STATS_MLP;
-    return layout->role == ROLE_EXPERT_DOWN ? NO_RECORD : smol_stats_record(&stats->header, place);
+    place.input = STATS_MLP; /* the nearest input, if experts do not have a norm of their own */
+    return layout->role == ROLE_EXPERT_DOWN || model->experts.own_norms
+               ? NO_RECORD
+               : smol_stats_record(&stats->header, place);
 }
 
 /* Returns the sum of squares of input i, after folding. */

@@ -58,6 +58,7 @@ static uint64_t place_experts(struct engine *e, uint8_t *memory)
         {&x->rows, used * sizeof *x->rows},
         {&x->row_weights, used * sizeof *x->row_weights},
         {&x->shared_gate, experts->shared_gate * sizeof *x->shared_gate},
+        {&x->shared_out, experts->own_norms * m->hidden_size * sizeof *x->shared_out},
         {&x->input, int8 ? 0 : used * m->hidden_size * sizeof *x->input},
         {&x->gated, int8 ? 0 : used * experts->width * sizeof *x->gated},
     };

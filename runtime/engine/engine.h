@@ -31,6 +31,7 @@ struct expert_memory {
     uint32_t *rows;     /* (n_rows * n_used): rows of the pass, by expert */
     float *row_weights; /* (n_rows * n_used) */
     float *shared_gate; /* (n_rows): factors of the output of the MLP beside the experts */
+    float *shared_out;  /* (n_rows, hidden_size): that output, if it has a norm of its own */
     /* Copies of rows, by expert: (n_rows * n_used, ...). int8 blobs use only the quantized ones. */
     float *input, *gated;
     struct quantized input_q, gated_q;

@@ -3,6 +3,7 @@
  * stand beside it. */
 #include "runtime/engine/mlp.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "format/model.h"
@@ -89,7 +90,9 @@ static void route(struct pass *pass, size_t layer, size_t t)
     const struct expert_memory *memory = &pass->e->experts;
     const float *bias = smol_pass_vector(pass, layer_of(pass, layer)->tensor[ROLE_ROUTER_BIAS]);
     float *scores = memory->scores + t * experts->n_experts;
+    const float *factors = smol_pass_vector(pass, layer_of(pass, layer)->tensor[ROLE_ROUTER_SCALE]);
     uint32_t *chosen = memory->chosen + t * experts->n_used;
+    float *weights = memory->weights + t * experts->n_used;
     smol_pass_check_finite(pass, scores, experts->n_experts, "router's output", layer, t);
     for (uint32_t i = 0; experts->scoring == SCORE_SIGMOID && i < experts->n_experts; i++)
         scores[i] = math_sigmoid(scores[i]);
@@ -98,7 +101,9 @@ static void route(struct pass *pass, size_t layer, size_t t)
         memory->shared_gate[t] = math_sigmoid(memory->shared_gate[t]);
     }
     choose(experts, scores, bias, chosen);
-    weigh(experts, scores, chosen, memory->weights + t * experts->n_used);
+    weigh(experts, scores, chosen, weights);
+    for (uint32_t i = 0; factors && i < experts->n_used; i++)
+        weights[i] *= factors[chosen[i]];
 }
 
 /* Lists the rows of each expert that is used. */
@@ -238,7 +243,29 @@ static void observe_uses(const struct worker *w, enum stats_input kind, size_t l
     }
 }
 
-void smol_experts_read(const struct worker *w, size_t layer)
+/* Makes row t of the router's input, where it has a norm of its own. */
+static void read_router_input(struct pass *pass, size_t layer, size_t t)
+{
+    float scale = 1 / sqrtf((float)pass->m->hidden_size);
+    smol_residual_read(pass, layer, ROLE_ROUTER_NORM, scale, t, "router's input");
+}
+
+static void read_input(struct pass *pass, size_t layer, size_t t)
+{
+    smol_residual_read(pass, layer, ROLE_EXPERT_NORM, 1, t, "experts' input");
+}
+
+/* Computes the output of the MLP beside the experts, whose input then makes room for the router's.
+ */
+static void end_shared(const struct worker *w, size_t layer, const struct product_input *shared)
+{
+    const struct product output = {layer_of(w->pass, layer)->tensor[ROLE_MLP_DOWN],
+                                   .out = w->pass->e->experts.shared_out};
+    smol_multiply(w, shared, &output, 1);
+    smol_pass_each_token(w, read_router_input, layer);
+}
+
+void smol_experts_read(const struct worker *w, size_t layer, const struct product_input *shared)
 {
     struct pass *pass = w->pass;
     const struct blob_experts *experts = &pass->m->experts;
@@ -248,8 +275,12 @@ void smol_experts_read(const struct worker *w, size_t layer)
         {tensor[ROLE_ROUTER], .out = pass->e->experts.scores},
         {tensor[ROLE_SHARED_GATE], .out = pass->e->experts.shared_gate},
     };
+    if (experts->own_norms)
+        end_shared(w, layer, shared);
     smol_multiply(w, &input, routes, tensor[ROLE_SHARED_GATE] ? 2 : 1);
     smol_pass_each_token(w, route, layer);
+    if (experts->own_norms)
+        smol_pass_each_token(w, read_input, layer);
     struct pool_stage stage = pool_stage(w->thread, 1);
     while (smol_pool_claim(&stage))
         group_rows(pass);
@@ -316,10 +347,26 @@ static void write_blocks(struct pass *pass, const void *argument, size_t begin, 
     }
 }
 
+/* Adds row t of the output of the MLP beside the experts to theirs, each after its norm. */
+static void join_outputs(struct pass *pass, size_t layer, size_t t)
+{
+    size_t hidden = pass->m->hidden_size;
+    float *out = pass->e->normed + t * hidden, *beside = pass->e->experts.shared_out + t * hidden;
+    smol_normalize(pass, layer_of(pass, layer), ROLE_EXPERT_OUT_NORM, out, out);
+    smol_normalize(pass, layer_of(pass, layer), ROLE_SHARED_OUT_NORM, beside, beside);
+    for (size_t i = 0; i < hidden; i++)
+        out[i] += beside[i];
+}
+
 void smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared)
 {
-    const struct outputs o = {
-        layer, shared, smol_residual_product(w->pass, layer, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS)};
+    const bool own_norms = w->pass->m->experts.own_norms;
+    struct outputs o = {layer, shared,
+                        smol_residual_product(w->pass, layer, ROLE_MLP_DOWN, ROLE_MLP_DOWN_BIAS)};
+    if (own_norms)
+        o.to.weight = NULL; /* its output is apart */
     smol_pass_each_range(w, count_blocks(w->pass->m->hidden_size), 2, write_blocks, &o);
+    if (own_norms)
+        smol_pass_each_token(w, join_outputs, layer);
     smol_residual_finish(w, layer, ROLE_MLP_DOWN);
 }

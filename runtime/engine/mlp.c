@@ -154,7 +154,7 @@ void smol_mlp_read(const struct worker *w, size_t layer)
         smol_pass_each_range(w, count_groups(gated.width), 2, activate_slices, &layer);
     smol_input_observe(w, (struct stats_place){STATS_GATED, (uint32_t)layer, 0}, &gated);
     if (smol_layer_is_sparse(w->pass->m, (uint32_t)layer))
-        smol_experts_read(w, layer);
+        smol_experts_read(w, layer, &gated);
 }
 
 void smol_mlp_write(const struct worker *w, size_t layer)

@@ -37,7 +37,7 @@ void smol_mlp_write(const struct worker *w, size_t layer);
  * input, whose rows are ready. smol_experts_write adds the experts' outputs, after that of the MLP
  * beside them, to the residual stream. `shared` is that MLP's activation; its width is 0 if there
  * is none. */
-void smol_experts_read(const struct worker *w, size_t layer);
+void smol_experts_read(const struct worker *w, size_t layer, const struct product_input *shared);
 void smol_experts_write(const struct worker *w, size_t layer, const struct product_input *shared);
 
 #endif

@@ -33,7 +33,7 @@ SMALL = dict(
 DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
-NORMS = ("norm.weight", "LayerNorm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight", "norm_f.weight")
+NORMS = ("norm.weight", "norm_1.weight", "norm_2.weight", "per_expert_scale", "LayerNorm.weight", "ln_1.weight", "ln_2.weight", "ln_f.weight", "norm_f.weight")
 EMBEDDINGS = ("embed_tokens", "embeddings.", "embed_in", "wte", "relative_attention_bias")
 QUERIES = (
     "q_proj", "k_proj", "qkv_proj", "query_key_value", "c_attn",
@@ -55,6 +55,8 @@ def randomize(model, generator):
                 values = values - 1  # half of a state lasts some tokens
             elif name.endswith(("mamba.D", "mixer.D")):
                 values = 1 + 0.5 * values
+            elif name.endswith("router.scale"):
+                values = (1 + 0.3 * values) * n_inputs**0.5
             elif name.endswith("sinks"):
                 values = 2 + 2 * values  # like scores
             elif name.endswith("bias"):

@@ -113,6 +113,7 @@ CONFIGS = {
     "vaultgemma": VaultGemmaConfig,
     "gemma3": Gemma3TextConfig,
     "gemma4": Gemma4TextConfig,
+    "gemma4moe": Gemma4TextConfig,
 }
 
 
@@ -129,6 +130,7 @@ LISTED = _listed()
 TOLERANCES = {
     name.lower().removesuffix("lmheadmodel"): 3 * figure for name, figure in LISTED.items()
 }
+TOLERANCES["gemma4moe"] = TOLERANCES["gemma4"]  # the same architecture
 
 
 def cases(n):
@@ -898,13 +900,27 @@ def gemma4(draw):
     return config
 
 
+@st.composite
+def gemma4moe(draw):
+    n_experts = draw(st.integers(1, 9))
+    return draw(gemma4()) | {
+        "enable_moe_block": True,
+        "num_experts": n_experts,
+        "top_k_experts": draw(st.integers(1, n_experts)),
+        "moe_intermediate_size": draw(st.integers(1, 70)),
+        "hidden_size_per_layer_input": 0,
+        "use_double_wide_mlp": False,
+        "num_kv_shared_layers": 0,  # transformers fails with some but without inputs of layers
+    }
+
+
 SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         helium, glm, glm4, seedoss, olmo, exaone4, arcee, nanochat, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, nemotronh, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4,
+        gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4, gemma4moe,
     )  # fmt: skip
 }
 

@@ -8,7 +8,7 @@ def rope(kind="default", **settings):
     return {"rope_type": kind, "rope_theta": 10000.0} | settings
 
 
-EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid", "nemotronh")
+EXPERTS = ("lfm2moe", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared", "granitemoeswa", "granitemoehybrid", "nemotronh", "gemma4moe")
 LLAMA3 = rope(
     "llama3",
     factor=8.0,
@@ -80,6 +80,7 @@ SIZES = {
     "granitemoe": without("head_dim"),
     "granitemoeshared": without("head_dim"),
     "gemma4": without("rope_parameters"),
+    "gemma4moe": without("rope_parameters"),
     "nemotronh": without("rope_parameters", "num_hidden_layers"),
     "granitemoeswa": without("head_dim"),
 }  # fmt: skip
@@ -815,6 +816,27 @@ FEATURES = {
             "gates of inputs": LAYER0 + "per_layer_input_gate.weight",
             "norms after inputs": "model.layers.2.post_per_layer_input_norm.weight",
             "scales of layers": LAYER1 + "layer_scalar",
+        },
+    ),
+    "gemma4moe": (
+        {
+            "layer_types": WINDOWS,
+            "sliding_window": 20,
+            "global_head_dim": 24,
+            "attention_k_eq_v": True,
+            "hidden_size_per_layer_input": 0,
+            "enable_moe_block": True,
+            "num_experts": 6,
+            "top_k_experts": 2,
+            "moe_intermediate_size": 24,
+        },
+        {
+            "experts": {"top_k_experts": 3},
+            "norms of the router": LAYER1 + "router.scale",
+            "scales of experts": LAYER0 + "router.per_expert_scale",
+            "norms before experts": LAYER1 + "pre_feedforward_layernorm_2.weight",
+            "norms after experts": LAYER0 + "post_feedforward_layernorm_2.weight",
+            "norms after the MLP beside them": LAYER1 + "post_feedforward_layernorm_1.weight",
         },
     ),
 }

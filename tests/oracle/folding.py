@@ -41,7 +41,8 @@ class Folding:
                 folds = number < 0 or number % 2  # but for the queries of heads
                 self.inverses.append(inverses_of(squares) if folds else np.ones(len(squares), np.float32))
                 continue
-            if model["second_head_dim"] and (record > last or record < last and record % 4 == ATTENDED):
+            of_inputs = record > last and not model["experts"]["n_experts"]
+            if model["second_head_dim"] and (of_inputs or record < last and record % 4 == ATTENDED):
                 self.inverses.append(np.ones(len(squares), np.float32))  # of inputs of layers, and of values, which are normalized
                 continue
             if record > last and model["parallel"]:  # of states beside attention, if they have a norm
@@ -51,7 +52,8 @@ class Folding:
             if record > last:  # of experts: that of its layer's third record, its own
                 layer = self.sparse[(record - last - 1) // 2 // model["experts"]["n_experts"]]
                 is_input = (record - last) % 2
-                self.inverses.append(self.inverses[4 * layer + MLP] if is_input else inverses_of(squares) if gated else np.ones_like(squares))
+                of_input = np.ones_like(squares) if model["experts"]["own_norms"] else self.inverses[4 * layer + MLP]
+                self.inverses.append(of_input if is_input else inverses_of(squares) if gated else np.ones_like(squares))
                 continue
             stateful = record // 4 in model["stateful"] and not model["parallel"]
             # of what a state gives, only Mamba2's has a norm for each channel; values that are clipped are not linear
@@ -87,7 +89,8 @@ class Folding:
             inner = self.inverses[4 * self.model["n_layers"] + 2 + 2 * number].astype(np.float64)
             if kind == "down":
                 return values / inner
-            values = values / self.inverses[4 * layer + MLP].astype(np.float64)
+            if not self.model["experts"]["own_norms"]:
+                values = values / self.inverses[4 * layer + MLP].astype(np.float64)
             return values * inner[:, None] if kind == "up" else values
         layer = 4 * int(place[1]) if place else 0
         gated, last = self.inverses[layer + GATED], self.inverses[4 * self.model["n_layers"]]
@@ -103,7 +106,7 @@ class Folding:
             "attn_q": query, "attn_v_up": latent, "attn_q_down": attention, "attn_k": attention, "attn_v": attention, "attn_o": attended,
             "mlp_gate": mlp, "mlp_up": mlp, "mlp_down": gated, "output": last, "mixer_in": attention,
             "attn_gate": attention, "mixer_gate": attention, "mixer_step": attention, "mixer_rate": attention,
-            "router": mlp, "shared_gate": mlp, "mixer_out": given,
+            "router": 1 if self.model["experts"]["own_norms"] else mlp, "shared_gate": mlp, "mixer_out": given,
         }  # fmt: skip
         vectors = {
             "attn_norm": attention, "attn_q_down_norm": query, "attn_latent_norm": latent, "attn_v_bias": values_rows, "mlp_norm": mlp, "mlp_up_bias": gated,

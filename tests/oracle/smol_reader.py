@@ -20,7 +20,7 @@ KINDS = (MODEL, INV_FREQ, STOP, GENERATION, PROVENANCE, TENSORS, DIGESTS, TOKENI
 BLOCKS, TEMPLATE_FEATURE, SCANNERS, TEXT_FEATURE, MIXED, TOOLS = 1, 2, 4, 8, 16, 32
 COMPONENTS, VOCABULARY, ENCODER, STATES, EXPERTS, EMBEDDER, CLUSTERS, AHEAD = 64, 128, 256, 512, 1024, 2048, 4096, 8192
 AROUND, HYBRID, LATENT, NORMED, DOUBLED, RELATIVE, HEAD_GATES, FURTHER = 16384, 32768, 65536, 131072, 262144, 524288, 1048576, 2097152
-VARIED, PARTIAL = 1 << 22, 1 << 23
+VARIED, PARTIAL, OWN_NORMS = 1 << 22, 1 << 23, 1 << 24
 N_TOOL_STYLES = 25
 FEATURE_KINDS = {
     BLOCKS: LAYERS, TEMPLATE_FEATURE: TEMPLATE, SCANNERS: SCANNER, TEXT_FEATURE: TEXT, MIXED: LEVELS,
@@ -79,7 +79,7 @@ WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4
 
 # 5.15
 EXPERT_FIELDS = """n_experts n_used width shared_width scoring normalizes choice_bias sum_epsilon scale
-    qkv_clip shared_gate""".split()
+    qkv_clip shared_gate own_norms""".split()
 
 # 5.17
 HYBRID_FIELDS = """parallel norm input_biases output_bias attention_in attention_out mixer_in mixer_out gate x b c step
@@ -140,12 +140,17 @@ ROLES = [
     (14, "mlp_gate_bias", True, "I", lambda m: m["mlp_bias"] and not m["blocks"] & NO_GATE),
     (15, "mlp_up_bias", True, "I", "mlp_bias"),
     (16, "mlp_down_bias", True, "H", lambda m: m["mlp_bias"] and m["has_mlp"]),
+    (65, "shared_out_norm", True, "H", "own_norms"),
+    (66, "router_norm", True, "H", "own_norms"),
     (34, "router", True, "EH", "sparse"),
     (35, "router_bias", True, "E", "choice_bias"),
+    (67, "router_scale", True, "E", "own_norms"),
     (48, "shared_gate", True, "1H", "shared_gate"),
+    (68, "expert_norm", True, "H", "own_norms"),
     (36, "gate", True, "WH", "expert"),
     (37, "up", True, "WH", "expert"),
     (38, "down", True, "HW", "expert"),
+    (69, "expert_out_norm", True, "H", "own_norms"),
     (22, "mlp_out_norm", True, "H", lambda m: m["blocks"] & NORM_OUTPUTS),
     (61, "input_gate", True, "zH", "input_width"),
     (62, "input_out", True, "Hz", "input_width"),
@@ -715,7 +720,7 @@ class Blob:
         need(64 <= self.data_offset <= file_size and self.data_offset % CHUNK == 0, "data_offset")
         need(self.data_offset <= MAX_FRONT, "front too large")
         need(self.digest(data[16 : self.data_offset]) == front_digest, "front digest")
-        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE | HEAD_GATES | FURTHER
+        others = TOOLS | COMPONENTS | VOCABULARY | CLUSTERS | AHEAD | AROUND | NORMED | DOUBLED | RELATIVE | HEAD_GATES | FURTHER | OWN_NORMS
         if unknown := required & ~(sum(FEATURE_KINDS) | others):
             raise Unsupported(f"features {unknown:#x}")
         self.features = required
@@ -962,14 +967,18 @@ class Blob:
         self.experts, self.sparse = None, [False] * self.model["n_layers"]
         self.model |= {"experts": dict.fromkeys(EXPERT_FIELDS, 0), "sparse": []}
         if not self.features & EXPERTS:
+            need(not self.features & OWN_NORMS, "own norms without experts")
             return
         m, data = self.model, self.section(EXPERTS_SECTION)
-        need(len(data) == 192 and not any(data[44:64]) and not self.features & ENCODER, "experts section")
-        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3fI", data), strict=True))
+        need(len(data) == 192 and not any(data[48:64]) and not self.features & ENCODER, "experts section")
+        x = self.experts = dict(zip(EXPERT_FIELDS, struct.unpack_from("<7I3f2I", data), strict=True))
         need(1 <= x["n_used"] <= x["n_experts"] <= 2**10, "n_used or n_experts")
         need(1 <= x["width"] <= 2**22 and x["shared_width"] <= 2**22, "widths")
         need(x["scoring"] <= 2 and max(x["normalizes"], x["choice_bias"]) <= (x["scoring"] != 1), "scoring")
-        need(x["shared_gate"] <= (x["shared_width"] > 0), "shared_gate")
+        need(x["shared_gate"] + x["own_norms"] <= (x["shared_width"] > 0), "shared_gate or own_norms")
+        need(x["own_norms"] == bool(self.features & OWN_NORMS), "own norms and their feature")
+        norms = m["blocks"] & (NORM_OUTPUTS | NO_INPUT_NORMS | LAYER_NORM | NORM_STREAM)
+        need(not x["own_norms"] or norms == NORM_OUTPUTS, "norms beside experts")
         need(0 < x["scale"] < float("inf"), "scale")
         need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
         need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
@@ -1012,7 +1021,8 @@ class Blob:
             return
         data = self.section(VARIED_SECTION)
         need(len(data) == 192 and not any(data[36:64]), "varied section")
-        need(self.features & BLOCKS and not self.features & (STATES | EXPERTS | LATENT | ENCODER), "features of layers that differ")
+        need(self.features & BLOCKS and not self.features & (STATES | LATENT | ENCODER), "features of layers that differ")
+        need(not self.features & EXPERTS or self.features & OWN_NORMS and not any(data[20:24]), "experts of layers that differ")
         m |= dict(zip(names + scales, struct.unpack_from("<6I3f", data), strict=True))
         need(2 <= m["second_head_dim"] <= 2**10 and m["second_head_dim"] % 2 == 0, "head_dim")
         need(1 <= m["second_kv_heads"] <= 2**12 and m["n_heads"] % m["second_kv_heads"] == 0, "n_kv_heads")
@@ -1064,7 +1074,7 @@ class Blob:
             "I": 0 if layer in m["no_mlp"] else x["shared_width"] if sparse else m["intermediate_size"] if keeps else m["late_width"],
             "mixes": layer not in m["no_mixer"], "has_mlp": layer not in m["no_mlp"], "keeps": keeps, "has_values": keeps and not (m["keys_are_values"] and layer in m["second_layers"]),
             "sparse": sparse, "expert": sparse, "choice_bias": sparse and x["choice_bias"],
-            "shared_gate": sparse and x["shared_gate"],
+            "shared_gate": sparse and x["shared_gate"], "own_norms": sparse and x["own_norms"],
         }  # fmt: skip
 
     def expected_tensors(self):
@@ -1105,7 +1115,7 @@ class Blob:
             absent = set() if m["parallel"] and layer in self.stateful else absent
             own = [r for r in present(layer) if r[2] and r[0] not in absent]
             of_experts = [r for r in own if r[4] == "expert"]
-            last = [r for r in own if r[1] in ("mlp_out_norm", "input_gate", "input_out", "input_out_norm", "layer_scale")]
+            last = [r for r in own if r[1] in ("expert_out_norm", "mlp_out_norm", "input_gate", "input_out", "input_out_norm", "layer_scale")]
             order += [(r, layer, 0) for r in own if r not in of_experts + last]
             order += [(r, layer, e) for e in range(x["n_experts"]) for r in of_experts]
             order += [(r, layer, 0) for r in last]

@@ -24,11 +24,11 @@ class Stats:
     def __init__(self, data):
         head = data[: HEADER.size]
         magic, major, self.minor, kind, self.model_key, self.text_digest, *rest = HEADER.unpack(head)
-        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2, 3, 4, 5)
+        assert (magic, major) == (MAGIC, 1) and self.minor in (0, 1, 2, 3, 4, 5, 6)
         self.n_tokens, self.n_windows, self.n_layers, *self.widths = rest
         self.kind = KINDS[kind]
         self.records = []
-        head = data[: HEADER.size + (LAYERS.size if self.minor else 0) + (HEADS.size if self.minor >= 3 else 0) + (VARIED.size if self.minor >= 4 else 0) + (PARTIAL.size if self.minor == 5 else 0)]
+        head = data[: HEADER.size + (LAYERS.size if self.minor else 0) + (HEADS.size if self.minor >= 3 else 0) + (VARIED.size if self.minor >= 4 else 0) + (PARTIAL.size if self.minor >= 5 else 0)]
         assert word(data[len(head) :]) == xxh3(head)
         at = len(head) + 8
         widths = self._widths(head[HEADER.size :])
@@ -52,9 +52,9 @@ class Stats:
         fields = LAYERS.unpack(more[: LAYERS.size]) if self.minor else (0, 0, 0, 0, b"", b"")
         self.n_heads, self.query_rank, query_dim, latent_width = HEADS.unpack(more[LAYERS.size :][: HEADS.size]) if self.minor >= 3 else (0, 0, 0, 0)
         state_width, self.n_experts, expert_width, shared_width, *sets = fields
-        varied = VARIED.unpack(more[LAYERS.size + HEADS.size :][: VARIED.size]) if self.minor == 4 else (0, self.n_layers, 0, 0, b"")
+        varied = VARIED.unpack(more[LAYERS.size + HEADS.size :][: VARIED.size]) if self.minor in (4, 6) else (0, self.n_layers, 0, 0, b"")
         second_width, first_shared, late_width, input_width, second = varied
-        partial = PARTIAL.unpack(more[LAYERS.size + HEADS.size + VARIED.size :]) if self.minor == 5 else (b"", b"")
+        partial = PARTIAL.unpack(more[LAYERS.size + HEADS.size + VARIED.size :]) if self.minor >= 5 else (b"", b"")
         sets += [second, *partial]
         bits = [np.unpackbits(np.frombuffer(s, np.uint8), bitorder="little").nonzero()[0].tolist() for s in sets]
         self.stateful, self.sparse, second, no_mixer, no_mlp = bits

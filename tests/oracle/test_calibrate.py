@@ -30,7 +30,7 @@ INPUTS = (
     ("mlp.down_proj", "mlp.dense_4h_to_h", "mlp.c_proj", "mlp.fc2", "feed_forward.w2", "feed_forward.down_proj", "shared_mlp.output_linear",
      "mlp.shared_expert.down_proj", "mixer.down_proj", "mixer.shared_experts.down_proj"),
 )
-EXPERTS = ("mlp.experts", "block_sparse_moe.experts", "feed_forward.experts", "mixer.experts")
+EXPERTS = ("experts", "mlp.experts", "block_sparse_moe.experts", "feed_forward.experts", "mixer.experts")
 PLACES = ("model.layers.{}.{}", "gpt_neox.layers.{}.{}", "transformer.h.{}.{}")
 RUN = 128
 TEXT = (ROOT / "README.md").read_text()[:1500]

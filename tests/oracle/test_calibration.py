@@ -224,20 +224,26 @@ def estimate(source):
         y = before if model["blocks"] & PARALLEL or not has_mlp else entered(stream, mlp_norm)
         has_gate = not model["blocks"] & NO_GATE
 
-        def inner_of(gate, up):
+        def inner_of(gate, up, y):
             inner = activated(square(of + (gate if has_gate else up)) @ y * scales["mlp_gate"] ** 2)
             return square(of + up) @ y * inner if has_gate else inner
 
         added, inner = np.zeros(len(stream)), np.zeros(0)
         if of + "mlp_up" in weights:
-            inner = inner_of("mlp_gate", "mlp_up")
+            inner = inner_of("mlp_gate", "mlp_up", y)
             added = square(of + "mlp_down") @ inner * (0.25 if of + "shared_gate" in weights else 1)
+        beside, of_expert = 0, y
+        if of + "router_norm" in weights:
+            beside, added = normed(added, of + "shared_out_norm"), np.zeros(len(stream))
+            of_expert = normed(stream, of + "expert_norm")
         for expert in range(model["experts"]["n_experts"] if of + "router" in weights else 0):
             place = f"experts.{expert}."
-            activation = inner_of(place + "gate", place + "up")
+            activation = inner_of(place + "gate", place + "up", of_expert)
             share = model["experts"]["scale"] ** 2 / (model["experts"]["n_used"] * model["experts"]["n_experts"])
             added += share * (square(of + place + "down") @ activation)
-            after += [y, activation]
+            after += [of_expert, activation]
+        if of + "router_norm" in weights:
+            added = normed(added, of + "expert_out_norm") + beside
         stream = stream + left(added, of + "mlp_out_norm") * scales["mlp_out"] ** 2
         records += [x, values, y, inner]
         if of + "input_gate" in weights:

@@ -370,20 +370,23 @@ def is_sparse(theirs, layer):
 
 def check_experts(model, theirs):
     n = getattr(theirs, "num_experts", getattr(theirs, "num_local_experts", 0))
+    of_gemma = theirs.model_type == "gemma4_text"
+    n = 0 if of_gemma and not theirs.enable_moe_block else n
     sparse = [is_sparse(theirs, layer) for layer in range(theirs.num_hidden_layers)]
     x = model.experts
     if not n or not any(sparse):
         assert bytes(x) == bytes(ctypes.sizeof(Experts))
         return
-    assert (x.n_experts, x.n_used) == (n, theirs.num_experts_per_tok)
+    assert (x.n_experts, x.n_used) == (n, theirs.top_k_experts if of_gemma else theirs.num_experts_per_tok)
     assert x.width == (getattr(theirs, "moe_intermediate_size", None) or theirs.intermediate_size)
     gated = getattr(theirs, "shared_expert_intermediate_size", 0)
     shared = getattr(theirs, "moe_shared_expert_intermediate_size", getattr(theirs, "shared_intermediate_size", 0))
-    assert x.shared_width == (gated or shared)
+    assert x.shared_width == (theirs.intermediate_size if of_gemma else gated or shared)
+    assert x.own_norms == of_gemma
     assert x.shared_gate == (gated > 0)
     has_sigmoids = theirs.model_type in ("lfm2_moe", "nemotron_h")
     assert x.scoring == (2 if has_sigmoids else "granite" in theirs.model_type)
-    assert x.normalizes == getattr(theirs, "norm_topk_prob", theirs.model_type == "qwen3_5_moe_text")
+    assert x.normalizes == getattr(theirs, "norm_topk_prob", theirs.model_type in ("qwen3_5_moe_text", "gemma4_text"))
     assert x.choice_bias == getattr(theirs, "use_expert_bias", theirs.model_type == "nemotron_h")
     epsilon = {"lfm2_moe": 1e-6, "nemotron_h": 1e-20}.get(theirs.model_type, 0)
     assert x.sum_epsilon == np.float32(epsilon if x.normalizes else 0)
@@ -416,7 +419,8 @@ def check_varied(model, theirs):
     assert varied.keys_are_values == theirs.attention_k_eq_v
     assert varied.first_shared == theirs.num_hidden_layers - theirs.num_kv_shared_layers
     double = theirs.use_double_wide_mlp and theirs.num_kv_shared_layers > 0
-    assert varied.shared_width == theirs.intermediate_size * (2 if double else 1)
+    width = theirs.moe_intermediate_size if theirs.enable_moe_block else theirs.intermediate_size
+    assert varied.shared_width == width * (2 if double else 1)
     width = theirs.hidden_size_per_layer_input
     scales = (width**0.5, theirs.hidden_size**-0.5, 2**-0.5) if width else (0, 0, 0)
     ours = (varied.input_scale, varied.projection_scale, varied.sum_scale)
@@ -437,6 +441,8 @@ def intermediate_size_of(theirs):
         return theirs.intermediate_size if "mlp" in theirs.layer_types else theirs.moe_intermediate_size
     if theirs.model_type == "granitemoehybrid" and not theirs.num_local_experts:
         return theirs.shared_intermediate_size
+    if theirs.model_type == "gemma4_text" and theirs.enable_moe_block:
+        return theirs.moe_intermediate_size
     layers = range(theirs.num_hidden_layers)
     with_sizes = ("qwen3_moe", "lfm2_moe", "qwen3_next", "qwen3_5_moe_text")
     if theirs.model_type in with_sizes and all(is_sparse(theirs, layer) for layer in layers):
@@ -507,7 +513,7 @@ def check_sizes(model, theirs):
 
 KEPT = {"architectures", "model_type", "vocab_size", "num_hidden_layers", "hidden_size",
         "num_attention_heads", "num_key_value_heads", "bos_token_id", "eos_token_id", "n_embd",
-        "n_head", "n_layer", "num_experts_per_tok"}  # fmt: skip
+        "n_head", "n_layer", "num_experts_per_tok", "top_k_experts"}  # fmt: skip
 
 
 # keys whose default does not work, or not with these small heads
@@ -533,7 +539,10 @@ NEEDED = {
     "nemotron": {"rope_parameters", "head_dim"},
     "gpt_neox": {"rope_parameters"},
     "phi": {"head_dim", "rope_parameters"},
-    "gemma4_text": {"layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input"},
+    "gemma4_text": {
+        "layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input", "hidden_size_per_layer_input", "num_experts",
+        "moe_intermediate_size",
+    },
     "minicpm3": {"v_head_dim", "qk_rope_head_dim", "rope_parameters"},
     "youtu": {"kv_lora_rank", "v_head_dim", "qk_rope_head_dim", "rope_parameters"},
 }

@@ -9,13 +9,13 @@ import subprocess
 import numpy as np
 import pytest
 import torch
-from blobs import both_refuse, flip_features, read_blob, section
+from blobs import accepted_bits, both_refuse, edited, flip_features, read_blob, section
 from checkpoints import edit_config, load_reference, make_of, reference_logits
 from engine import Model, SmolError, convert, kernel_sets
 from features import EXPERTS, config_of, featured
 from internal import BUILD, DAMAGED
 from safetensors.torch import load_file, save_file
-from smol_reader import CHUNK, EXPERTS_SECTION, TENSORS
+from smol_reader import CHUNK, EXPERTS_SECTION, OWN_NORMS, TENSORS, VARIED_SECTION
 from test_determinism import eval_in_parts, random_sizes, same_bits
 from test_families import contents
 from test_logits import check
@@ -205,8 +205,9 @@ def spoiled_sections():
         yield f"{value} at {at}", at, struct.pack("<f", value)
     for value in GATES:
         yield f"shared_gate {value}", 40, struct.pack("<I", value)
-    for at in (44, 63):
+    for at in (48, 63):
         yield f"reserved {at}", at, b"\1"
+    yield "own_norms without their feature", 44, b"\1"
     yield "a dense layer that there is not", 64, b"\4"
     yield "the last dense layer", 191, b"\x80"
     yield "all layers dense", 64, b"\3"
@@ -242,6 +243,74 @@ def test_the_number_of_an_expert_is_checked(olmoe, tmp_path):
 
 def test_a_feature_without_its_section_is_refused(olmoe, tmp_path):
     both_refuse(olmoe, tmp_path, lambda data: flip_features(data, 1 << 10))
+    both_refuse(olmoe, tmp_path, lambda data: flip_features(data, OWN_NORMS))
+
+
+# --- norms of their own -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gemma(tmp_path_factory):
+    folder = make_of(featured("gemma4moe"), tmp_path_factory.mktemp("gemma"), 4)
+    return convert(folder, folder / "a.smol", "f32")
+
+
+@pytest.mark.parametrize("at, value", [(12, 0), (40, 1), (44, 0), (44, 2), (44, 2**31), (48, 1), (60, 1)])
+def test_bad_fields_of_experts_with_norms_are_refused(gemma, at, value, tmp_path):
+    start, size = section(gemma.read_bytes(), EXPERTS_SECTION)
+    assert size == 192 and read_blob(gemma).experts["own_norms"] == 1
+    both_refuse(gemma, tmp_path, lambda data: struct.pack_into("<I", data, start + at, value))
+
+
+def test_experts_with_norms_need_theirs_and_no_inputs_of_layers(gemma, tmp_path):
+    blob = read_blob(gemma)
+    blocks, inputs = section(gemma.read_bytes(), 1)[0] + 72, section(gemma.read_bytes(), VARIED_SECTION)[0] + 20
+    both_refuse(gemma, tmp_path, lambda data: flip_features(data, OWN_NORMS))
+    both_refuse(gemma, tmp_path, lambda data: struct.pack_into("<I", data, inputs, 16))
+    for bit in (1, 2, 64, 4096):
+        both_refuse(gemma, tmp_path, lambda data: struct.pack_into("<I", data, blocks, blob.model["blocks"] ^ bit))  # noqa: B023
+
+
+@pytest.mark.slow
+def test_both_readers_agree_on_every_bit_of_experts_with_norms(gemma, tmp_path):
+    """Accepted are other numbers of experts that a token uses, epsilons, scales and clips."""
+    start, size = section(gemma.read_bytes(), EXPERTS_SECTION)
+    assert accepted_bits(gemma, tmp_path, start + 40, start + size) == 0
+    assert accepted_bits(gemma, tmp_path, start, start + 40) > 0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["router_norm", "router_scale", "expert_norm", "expert_out_norm", "shared_out_norm"])
+def test_a_norm_that_is_no_number_is_an_error(gemma, name, value, tmp_path):
+    tensor = read_blob(gemma).tensors["layers.0." + name]
+
+    def spoil(data):
+        data[tensor.offset : tensor.offset + 4 * tensor.cols] = np.full(tensor.cols, value, np.float32).tobytes()
+
+    with Model(edited(gemma, tmp_path / "b.smol", spoil)) as model, model.context() as context:
+        for ids in ([0], [0] * 30):
+            with pytest.raises(SmolError, match="NaN or infinity"):
+                context.eval(ids)
+            context.truncate(0)
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"top_k_experts": 7}, "top_k_experts 7 is above the number of experts, 6"),
+    ({"top_k_experts": None}, "top_k_experts is null: models with experts must have it"),
+    ({"num_experts": None}, "num_experts"),
+    ({"moe_intermediate_size": 0}, "moe_intermediate_size"),
+    ({"hidden_size_per_layer_input": 16}, "hidden_size_per_layer_input is 16: with experts it must be 0"),
+    ({"num_kv_shared_layers": 1}, "num_kv_shared_layers is 1: with experts it must be 0"),
+])  # fmt: skip
+def test_what_gemma_with_experts_cannot_have_is_refused_by_name(change, words, tmp_path):
+    make_of(featured("gemma4moe"), tmp_path)
+    edit_config(tmp_path, lambda config: config.update(change))
+    with pytest.raises(SmolError, match=words):
+        convert(tmp_path, tmp_path / "a.smol")
+    edit_config(tmp_path, lambda config: [config.pop(key) for key in change])
+    if None in change.values():
+        with pytest.raises(SmolError, match=f"{next(iter(change))} is missing: models with experts must have it"):
+            convert(tmp_path, tmp_path / "a.smol")
 
 
 # --- descriptions -----------------------------------------------------------------------------
@@ -259,7 +328,7 @@ def test_inspect_counts_what_a_token_uses(checkpoint, tmp_path):
     config = AutoConfig.from_pretrained(checkpoint)
     few = copy.deepcopy(config)
     n = getattr(config, "num_experts", 0) or config.num_local_experts
-    used = config.num_experts_per_tok
+    used = config.top_k_experts if config.model_type == "gemma4_text" else config.num_experts_per_tok
     setattr(few, "num_experts" if hasattr(config, "num_experts") else "num_local_experts", used)
     n_dense = getattr(config, "num_dense_layers", 0)
     sparse = [i for i in range(n_dense, 2) if i not in getattr(config, "mlp_only_layers", [])]
@@ -268,6 +337,8 @@ def test_inspect_counts_what_a_token_uses(checkpoint, tmp_path):
         sparse = [i for i, kind in enumerate(config.layer_types) if kind == "moe"]
     routers = len(sparse) * (n - used) * config.hidden_size  # a token uses the whole router
     routers += len(sparse) * n * getattr(config, "use_expert_bias", single)  # and biases, which are no parameters there
+    if config.model_type == "gemma4_text":
+        routers += len(sparse) * (n - used + 1)  # and all scales of experts; that of a layer is no parameter
     expected = sum(p.numel() for p in AutoModelForCausalLM.from_config(few).parameters()) + routers
     assert (told["experts"], told["experts_used"], told["expert_layers"]) == (n, used, sparse)
     assert told["active_parameters"] == expected

@@ -346,7 +346,7 @@ def test_an_adapter_of_experts_applies_to_a_gguf_file(tmp_path):
 # --- stacks of experts: PEFT's target_parameters, of transformers 5 ------------------------------------
 
 STACKS = ["experts.gate_up_proj", "experts.down_proj"]
-ROUTERS = {"granitemoe": "router.weight", "granitemoeshared": "router.weight", "granitemoehybrid": "router.weight", "granitemoeswa": "router.weight"}
+ROUTERS = {"granitemoe": "router.weight", "granitemoeshared": "router.weight", "granitemoehybrid": "router.weight", "granitemoeswa": "router.weight", "gemma4moe": "router.proj.weight"}
 EXPERT_ROLES = {"gate", "up", "down"}
 
 
