@@ -104,7 +104,10 @@ static const struct gguf_name gemma4[] = {
     {"per_layer_model_proj.weight", ROLE_INPUT_PROJECTION, false},
     {"per_layer_proj_norm.weight", ROLE_INPUT_NORM, false},
     WEIGHT("inp_gate", INPUT_GATE), WEIGHT("proj", INPUT_OUT), WEIGHT("post_norm", INPUT_OUT_NORM),
-    WEIGHT("layer_output_scale", LAYER_SCALE), END,
+    WEIGHT("layer_output_scale", LAYER_SCALE), WEIGHT("post_ffw_norm_1", SHARED_OUT_NORM),
+    WEIGHT("pre_ffw_norm_2", EXPERT_NORM), WEIGHT("post_ffw_norm_2", EXPERT_OUT_NORM),
+    {BLOCK("ffn_gate_inp.scale"), ROLE_ROUTER_NORM, false},
+    {BLOCK("ffn_down_exps.scale"), ROLE_ROUTER_SCALE, false}, END,
 };
 
 static const struct gguf_name bert[] = {PAIR("attn_output_norm", MLP_NORM), END};

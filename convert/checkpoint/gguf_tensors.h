@@ -57,7 +57,8 @@ enum gguf_kind {
     OF_MAMBA2 = OF_HYBRID | OF_FALCONH1,
     OF_SCALED = OF_GRANITES | OF_MINICPM,
     OF_PATTERNS = OF_OLMO2 | OF_EXAONE4 | OF_GEMMA4, /* windows in some of the layers */
-    OF_EXPERTS = OF_LFM2MOE | OF_HYBRID | OF_GRANITEMOE | OF_QWEN3MOE | OF_OLMOE | OF_GATED,
+    OF_EXPERTS =
+        OF_LFM2MOE | OF_HYBRID | OF_GRANITEMOE | OF_QWEN3MOE | OF_OLMOE | OF_GATED | OF_GEMMA4,
 };
 
 /* An architecture of GGUF files that has a family here. */

@@ -34,7 +34,6 @@ static const struct {
     {"attention.shared_kv_layers", "num_kv_shared_layers", KEY_INTEGER, OF_GEMMA4},
     {"embedding_length_per_layer_input", "hidden_size_per_layer_input", KEY_INTEGER, OF_GEMMA4},
     {"feed_forward_length", NULL, KEY_USED, OF_GEMMA4},
-    {"expert_feed_forward_length", NULL, KEY_IGNORED, OF_GEMMA4}, /* expert_count is 0 */
     {"rope.dimension_count_swa", NULL, KEY_USED, OF_GEMMA4},
     {"block_count", "num_hidden_layers", KEY_INTEGER, OF_ALL},
     {"context_length", "max_position_embeddings", KEY_INTEGER, OF_ALL},
@@ -73,9 +72,10 @@ static const struct {
      OF_PHI3},
     {"expert_count", "num_local_experts", KEY_INTEGER, OF_HYBRID | OF_GRANITEMOE},
     {"expert_count", "num_experts", KEY_INTEGER, OF_EXPERTS},
-    {"expert_used_count", "num_experts_per_tok", KEY_INTEGER, OF_EXPERTS},
+    {"expert_used_count", "num_experts_per_tok", KEY_INTEGER, OF_EXPERTS & ~OF_GEMMA4},
+    {"expert_used_count", "top_k_experts", KEY_INTEGER, OF_GEMMA4},
     {"expert_feed_forward_length", "moe_intermediate_size", KEY_INTEGER,
-     OF_LFM2MOE | OF_QWEN3MOE | OF_GATED},
+     OF_LFM2MOE | OF_QWEN3MOE | OF_GATED | OF_GEMMA4},
     {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", KEY_INTEGER, OF_GATED},
     {"expert_shared_feed_forward_length", "shared_intermediate_size", KEY_INTEGER, OF_GRANITEMOE},
     {"expert_weights_norm", "norm_topk_prob", KEY_FLAG, OF_LFM2MOE | OF_QWEN3MOE | OF_OLMOE},
@@ -297,6 +297,8 @@ static smol_status take_unstated(struct maker *m)
             "%s: %s.expert_count is %llu: mixtures of experts of this architecture are "
             "not supported",
             m->gguf->path, m->arch->name, (unsigned long long)experts);
+    if (m->arch->kind == OF_GEMMA4)
+        smol_maker_put(m, m->object, "enable_moe_block", json_boolean(experts > 0));
     if (m->arch->kind == OF_MINICPM && smol_maker_setting(m, "head_dim") > 0)
         smol_maker_put(m, m->object, "attention_multiplier",
                        json_real(1 / sqrt((double)smol_maker_setting(m, "head_dim"))));

@@ -130,6 +130,11 @@ def name_in_file(name, names, config):
         return f"blk.{config['num_hidden_layers']}.nextn.{further[name]}.weight"
     if name.startswith("dense_"):
         return name
+    of_experts = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale",
+                  "experts.gate_up_proj": "ffn_gate_up_exps.weight", "experts.down_proj": "ffn_down_exps.weight"}  # fmt: skip
+    layer, _, part = name.removeprefix("model.layers.").partition(".")
+    if config["model_type"] == "gemma4_text" and part in of_experts:
+        return f"blk.{layer}.{of_experts[part]}"
     if name.endswith(".weight") and (whole := names.get_name(name)):  # Falcon-H1's norm before the MLP
         return whole
     base, dot, end = (
@@ -248,7 +253,7 @@ def add_layers(writer, config):
     experts = config.get("num_local_experts", config.get("num_experts"))
     if experts is not None:
         writer.add_expert_count(experts)
-        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_used_count(config["top_k_experts" if family == "gemma4_text" else "num_experts_per_tok"])
     if config.get("moe_intermediate_size"):
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
     if config.get("shared_intermediate_size"):

@@ -58,6 +58,7 @@ NESTS = {
         "gemma4", Gemma4Config, VISION | {"model_type": "gemma4_vision", "num_key_value_heads": 2, "head_dim": 8},
         settings={"audio_config": AUDIO},
     ),
+    "gemma4moe": Nest("gemma4moe", Gemma4Config, VISION | {"model_type": "gemma4_vision", "num_key_value_heads": 2, "head_dim": 8}),
     "ministral3": Nest("ministral3", Mistral3Config, PIXTRAL),
     "mistral": Nest("mistral", Mistral3Config, PIXTRAL),
     "lfm2": Nest("lfm2", Lfm2VlConfig, VISION | {"model_type": "siglip2_vision_model"}),
@@ -91,7 +92,7 @@ def text_settings(text, nest):
     settings = text.to_dict()
     if nest.text_type == "qwen3_vl_text":  # which has no windows
         settings = {key: settings[key] for key in settings if "window" not in key and key != "layer_types"}
-    if nest.family == "gemma4":  # which puts it where pictures are
+    if nest.family.startswith("gemma4"):  # which puts it where pictures are
         settings["pad_token_id"] = 0
     if nest.text_type:
         settings["model_type"] = nest.text_type

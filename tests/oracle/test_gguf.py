@@ -305,6 +305,8 @@ FAMILIES = {
     "gemma3": dict(head_dim=16, sliding_window=9, query_pre_attn_scalar=16, num_hidden_layers=7),
     "gemma4": GEMMA4 | dict(num_kv_shared_layers=2, use_double_wide_mlp=True, hidden_size_per_layer_input=32,
         vocab_size_per_layer_input=SMALL["vocab_size"], final_logit_softcapping=30.0),
+    "gemma4 experts": GEMMA4 | dict(hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1,
+        enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=32),
     "gemma4 dense": GEMMA4 | dict(hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1),
 }  # fmt: skip
 
