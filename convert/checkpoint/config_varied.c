@@ -152,11 +152,14 @@ static smol_status read_sharing(const struct json_settings *config, struct confi
 
 /* ---- inputs of layers ---- */
 
-static smol_status read_inputs(const struct json_settings *config, struct blob_model *model)
+static smol_status read_inputs(const struct json_settings *config, struct config *result)
 {
     static const char key[] = "vocab_size_per_layer_input";
+    struct blob_model *model = &result->model;
     struct blob_varied *varied = &model->varied;
     uint32_t vocab_size = 262144;
+    if (!result->family->names[ROLE_INPUT_EMBED])
+        return SMOL_OK;
     varied->input_width = 256;
     smol_status status = smol_setting_integer(config, "hidden_size_per_layer_input", 0,
                                               VARIED_MAX_INPUT, &varied->input_width);
@@ -257,7 +260,7 @@ smol_status smol_config_read_varied(const struct json_settings *config, struct c
     if (!status)
         status = read_sharing(config, result);
     if (!status)
-        status = read_inputs(config, model);
+        status = read_inputs(config, result);
     if (!status)
         status = read_ropes(config, result);
     for (uint32_t i = 0; i < model->n_layers && !status; i++)

@@ -14,6 +14,7 @@ static const struct nest nests[] = {
     {NEST("Qwen3_5Moe", "qwen3_5_moe", "qwen3_5_moe_text")},
     {NEST("Gemma3", "gemma3", "gemma3_text"), .ties = true},
     {NEST("Gemma4", "gemma4", "gemma4_text"), .ties = true},
+    {NEST("Gemma4Unified", "gemma4_unified", "gemma4_unified_text"), .ties = true},
     {NEST("Lfm2Vl", "lfm2_vl", "lfm2"), .ties = true},
     {NEST("Lfm3Vl", "lfm3_vl", "lfm3"), .ties = true},
     {NEST("Mistral3", "mistral3", "mistral", "ministral3"), .ties = true},
@@ -127,6 +128,7 @@ static bool skip(const struct family *family, bool nested, const struct safetens
 {
     static const char *const vision[] = {"visual.",
                                          "embed_vision.",
+                                         "vision_embedder.",
                                          "vision_tower.",
                                          "vision_model.",
                                          "multi_modal_projector.",

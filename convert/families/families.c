@@ -77,7 +77,8 @@ static bool has_blocks(const struct family *family, const struct blob_model *mod
     uint32_t switched = family->switched[0].bits | family->switched[1].bits;
     return ((family->blocks ^ model->blocks) & ~switched) == 0 &&
            ((family->experts.n.fallback > 0) == has_experts ||
-            (!has_experts && (family->experts.may_be_none || single))) &&
+            (!has_experts &&
+             (family->experts.may_be_none || family->experts.enabled_key || single))) &&
            (family->state == model->states.kind || (single && !model->states.kind)) &&
            single == smol_model_is_partial(model) &&
            (family->latent.kv_rank > 0) == model_has_latent(model) &&

@@ -37,6 +37,11 @@
     .scales_by_root = true, .query_scalar = {"query_pre_attn_scalar", 256},                        \
     .attention_softcap = {"attn_logit_softcapping", 50},                                           \
     .logit_softcap = {"final_logit_softcapping", 30}
+#define GEMMA4_BLOCKS                                                                              \
+    .prefix = "model.", BASICS(1e-6, 1000000, 2, 1), .tied_embeddings = 1, .needs_kv_heads = true, \
+    GELU, ATTENTION_BIASES, .blocks = BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS, .varies = true,    \
+    .windows = WINDOWS_BUT_EACH_N, .windows_n = {NULL, 6}, .scales_by_root = true,                 \
+    .logit_softcap = {"final_logit_softcapping", 0}
 
 static const struct family families[] = {
     {
@@ -103,21 +108,10 @@ static const struct family families[] = {
         .architecture = "Gemma4ForCausalLM",
         .model_type = "gemma4_text",
         .body = "Gemma4TextModel",
-        .prefix = "model.",
+        GEMMA4_BLOCKS,
         .sizes = {2304, 9216, 30, 8, 4, 256, 262144, 131072},
-        BASICS(1e-6, 1000000, 2, 1),
-        .tied_embeddings = 1,
-        .needs_kv_heads = true,
-        GELU,
-        ATTENTION_BIASES,
-        .blocks = BLOCK_NORM_OUTPUTS | BLOCK_QK_NORM_HEADS,
-        .varies = true,
-        .windows = WINDOWS_BUT_EACH_N,
         .sliding_window = 512,
-        .windows_n = {NULL, 6},
-        .scales_by_root = true,
-        .logit_softcap = {"final_logit_softcapping", 0},
-        .experts = {.n = {"num_experts", 0},
+        .experts = {.n = {"num_experts", 128},
                     .enabled_key = "enable_moe_block",
                     .used_key = "top_k_experts",
                     .width = {"moe_intermediate_size", 0},
@@ -127,6 +121,17 @@ static const struct family families[] = {
         .names = {SHARED_NAMES, GEMMA_NORM_NAMES, QK_NORM_NAMES, LAYER_INPUT_NAMES,
                   GEMMA4_EXPERT_NAMES},
         .fused = {FUSED_EXPERTS(LAYER("experts.gate_up_proj"), LAYER("experts.down_proj"))},
+    },
+    {
+        /* Gemma 4 without experts and inputs of layers */
+        .architecture = "Gemma4UnifiedForCausalLM",
+        .model_type = "gemma4_unified_text",
+        .body = "Gemma4UnifiedTextModel",
+        GEMMA4_BLOCKS,
+        .sizes = {2304, 9216, 30, 8, 4, 256, 262144, 262144},
+        .sliding_window = 1024,
+        .names = {SHARED_NAMES, GEMMA_NORM_NAMES,
+                  QK_NORM_NAMES, [ROLE_LAYER_SCALE] = LAYER("layer_scalar")},
     },
 };
 

@@ -18,6 +18,7 @@ from transformers import (
     Gemma2Config,
     Gemma3TextConfig,
     Gemma4TextConfig,
+    Gemma4UnifiedTextConfig,
     GemmaConfig,
     Glm4Config,
     GlmConfig,
@@ -114,6 +115,7 @@ CONFIGS = {
     "gemma3": Gemma3TextConfig,
     "gemma4": Gemma4TextConfig,
     "gemma4moe": Gemma4TextConfig,
+    "gemma4unified": Gemma4UnifiedTextConfig,
 }
 
 
@@ -914,13 +916,19 @@ def gemma4moe(draw):
     }
 
 
+@st.composite
+def gemma4unified(draw):
+    ignored = ("hidden_size_per_layer_input", "vocab_size_per_layer_input")
+    return {key: value for key, value in draw(gemma4()).items() if key not in ignored}
+
+
 SETTINGS = {
     make.__name__: make()
     for make in (
         llama, mistral, qwen2, qwen3, smollm3, granite, graniteswa, granitemoehybrid, phi3, olmo2, olmo3, ministral3, ernie4_5,
         helium, glm, glm4, seedoss, olmo, exaone4, arcee, nanochat, hunyuandensev1, minicpm, minicpm3, youtu, lfm2, lfm3, lfm2moe, falconh1, nemotronh, qwen3_5, qwen3_5moe, qwen3next, stablelm, cohere2, olmoe, qwen3moe, granitemoe,
         granitemoeshared, granitemoeswa,
-        gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4, gemma4moe,
+        gptneox, gpt2, starcoder2, nemotron, phi, gemma, gemma2, vaultgemma, gemma3, gemma4, gemma4moe, gemma4unified,
     )  # fmt: skip
 }
 

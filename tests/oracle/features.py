@@ -81,6 +81,7 @@ SIZES = {
     "granitemoeshared": without("head_dim"),
     "gemma4": without("rope_parameters"),
     "gemma4moe": without("rope_parameters"),
+    "gemma4unified": without("rope_parameters"),
     "nemotronh": without("rope_parameters", "num_hidden_layers"),
     "granitemoeswa": without("head_dim"),
 }  # fmt: skip
@@ -818,6 +819,10 @@ FEATURES = {
             "scales of layers": LAYER1 + "layer_scalar",
         },
     ),
+    "gemma4unified": (
+        {"num_hidden_layers": 4, "layer_types": WINDOWS * 2, "sliding_window": 20, "global_head_dim": 24, "num_kv_shared_layers": 2},
+        {"windows": {"sliding_window": CONTEXT}, "scales of layers": LAYER1 + "layer_scalar"},
+    ),
     "gemma4moe": (
         {
             "layer_types": WINDOWS,
@@ -833,7 +838,6 @@ FEATURES = {
         {
             "experts": {"top_k_experts": 3},
             "norms of the router": LAYER1 + "router.scale",
-            "scales of experts": LAYER0 + "router.per_expert_scale",
             "norms before experts": LAYER1 + "pre_feedforward_layernorm_2.weight",
             "norms after experts": LAYER0 + "post_feedforward_layernorm_2.weight",
             "norms after the MLP beside them": LAYER1 + "post_feedforward_layernorm_1.weight",

@@ -109,7 +109,7 @@ def reference_grams(model, windows, stats):
                 hooks.append(found[0].register_forward_pre_hook(add_to(4 * layer + i)))
         if layer in beside:
             hooks.append(modules[f"model.layers.{layer}.mamba.out_proj"].register_forward_pre_hook(add_to(beside[layer])))
-        if stats.minor == 4:
+        if f"model.layers.{layer}.per_layer_input_gate" in modules:
             for i, name in enumerate(("per_layer_input_gate", "per_layer_projection")):
                 hooks.append(modules[f"model.layers.{layer}.{name}"].register_forward_pre_hook(add_to(4 * n_layers + 1 + 2 * layer + i)))
         if stats.minor == 3:

@@ -162,6 +162,7 @@ def test_reads_sampling_defaults_as_transformers_does(tmp_path):
 
 
 # --- every family -----------------------------------------------------------------------------
+GEMMA4 = ("gemma4_text", "gemma4_unified_text")
 
 WINDOWED, NO_ROTATION, SECOND_TABLE = 1, 2, 4  # enum layer_bit
 NONE, QKVO, QKV = range(3)  # enum bias_kind
@@ -188,6 +189,7 @@ BLOCKS = {
     "gemma2": NORM_OUTPUTS,
     "gemma3_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "gemma4_text": NORM_OUTPUTS | QK_NORM_HEADS,
+    "gemma4_unified_text": NORM_OUTPUTS | QK_NORM_HEADS,
     "olmo3": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
     "olmo": LAYER_NORM,
     "olmo2": NO_INPUT_NORMS | NORM_OUTPUTS | QK_NORM_ALL,
@@ -229,7 +231,7 @@ def rotary_of(config):
             its_own.rope_parameters["rope_theta"] = theta
         tables = [getattr(module, kind)(its_own) for its_own in settings]
         return [(table.inv_freq, table.attention_scaling) for table in tables]
-    if name not in ("gemma3", "gemma4", "olmo3", "lfm3"):
+    if name not in ("gemma3", "gemma4", "gemma4_unified", "olmo3", "lfm3"):
         return [(rotary.inv_freq, rotary.attention_scaling)] * 2
     return [
         (getattr(rotary, f"{kind}_inv_freq", None), getattr(rotary, f"{kind}_attention_scaling", 0))
@@ -245,7 +247,7 @@ def layers_of(config):
         types = ["sliding_attention"] * n
     elif config.model_type in (
         "qwen2", "qwen3", "smollm3", "olmo3", "exaone4", "gemma2", "gemma3_text", "granite_swa",
-        "granitemoe_swa", "cohere2", "vaultgemma", "lfm3", "gemma4_text",
+        "granitemoe_swa", "cohere2", "vaultgemma", "lfm3", "gemma4_text", "gemma4_unified_text",
     ):  # fmt: skip
         types = config.layer_types
     bits = [WINDOWED * (kind == "sliding_attention" and window is not None) for kind in types]
@@ -267,7 +269,7 @@ def layers_of(config):
     if thetas := getattr(config, "layer_rope_theta", None):
         second = thetas_of(config)[1:]
         bits = [b | NO_ROTATION * (not t) | SECOND_TABLE * (t in second) for b, t in zip(bits, thetas)]
-    if config.model_type == "gemma4_text":
+    if config.model_type in GEMMA4:
         bits = [b or SECOND_TABLE for b in bits]
     if window and window >= config.max_position_embeddings:
         bits = [b & ~WINDOWED for b in bits]
@@ -276,7 +278,7 @@ def layers_of(config):
 
 def global_of(config, name, fallback=None):
     """What layers have that have no setting of their own: Gemma 4's configuration does not tell."""
-    return config.to_dict()[name] if config.model_type == "gemma4_text" else getattr(config, name, fallback)
+    return config.to_dict()[name] if config.model_type in GEMMA4 else getattr(config, name, fallback)
 
 
 def scales_of(config):
@@ -312,7 +314,7 @@ def check_rotation(ours, theirs):
     pair = [table for table in rotary_of(theirs) if table[0] is not None]
     tables = pair if model.n_rope_tables == 2 else pair[:1]
     starts = [i * (model.rotary_dim // 2) for i in range(2)]
-    if theirs.model_type == "gemma4_text":  # its first table is that of windowed layers, if there are any
+    if theirs.model_type in GEMMA4:  # its first table is that of windowed layers, if there are any
         tables, starts = tables[::-1], starts[2 - len(tables) :]
     for i, (start, (inv_freq, scale)) in enumerate(zip(starts, tables)):
         mine = np.array(ours.inv_freq[start : start + len(inv_freq)], np.float32)
@@ -410,7 +412,7 @@ def check_latent(model, theirs):
 
 def check_varied(model, theirs):
     varied = model.varied
-    if theirs.model_type != "gemma4_text":
+    if theirs.model_type not in GEMMA4:
         assert bytes(varied) == bytes(ctypes.sizeof(Varied))
         return
     second = [i for i, kind in enumerate(theirs.layer_types) if kind == "full_attention"]
@@ -419,9 +421,9 @@ def check_varied(model, theirs):
     assert varied.keys_are_values == theirs.attention_k_eq_v
     assert varied.first_shared == theirs.num_hidden_layers - theirs.num_kv_shared_layers
     double = theirs.use_double_wide_mlp and theirs.num_kv_shared_layers > 0
-    width = theirs.moe_intermediate_size if theirs.enable_moe_block else theirs.intermediate_size
+    width = theirs.moe_intermediate_size if getattr(theirs, "enable_moe_block", False) else theirs.intermediate_size
     assert varied.shared_width == width * (2 if double else 1)
-    width = theirs.hidden_size_per_layer_input
+    width = getattr(theirs, "hidden_size_per_layer_input", 0)
     scales = (width**0.5, theirs.hidden_size**-0.5, 2**-0.5) if width else (0, 0, 0)
     ours = (varied.input_scale, varied.projection_scale, varied.sum_scale)
     assert varied.input_width == width and all(abs(a - b) <= 1e-7 * b for a, b in zip(ours, scales))
@@ -543,6 +545,7 @@ NEEDED = {
         "layer_types", "num_kv_shared_layers", "vocab_size_per_layer_input", "hidden_size_per_layer_input", "num_experts",
         "moe_intermediate_size",
     },
+    "gemma4_unified_text": {"layer_types", "num_kv_shared_layers"},
     "minicpm3": {"v_head_dim", "qk_rope_head_dim", "rope_parameters"},
     "youtu": {"kv_lora_rank", "v_head_dim", "qk_rope_head_dim", "rope_parameters"},
 }

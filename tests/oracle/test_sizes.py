@@ -63,7 +63,7 @@ def coarse(weights):
 # whose statistics have minor version 1
 TWELVE = ("olmoe", "qwen3_moe", "granitemoe", "granitemoeshared", "granitemoe_swa", "granitemoehybrid", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next",
           "lfm2_moe", "nemotron_h")  # fmt: skip
-FURTHER = ("lfm3", "gemma4", "gemma4moe")  # whose layers have matrices that `matrices` does not list
+FURTHER = ("lfm3", "gemma4", "gemma4moe", "gemma4unified")  # whose layers have matrices that `matrices` does not list
 
 
 def twelve(parameters, place, q, key_heads):
