@@ -221,6 +221,33 @@ for heads in ((2, 8, 8, 8), (2, 0, 8, 8), (4096, 2**20, 1024, 1024)):
 case("minor version 3: half a header", lambda: extended(minor=3, heads=(2, 8, 8, 8))[:350], "350 bytes, expected 360 or more")
 
 
+def own_norms(varied=(24, tiny.LAYERS, 8, 0), second=b"\1", rest=b"", heads=(0, 0, 0, 0), **changes):
+    """A header of minor version 6, with its digest, and no records."""
+    fields = {"sparse": [0], "experts": 2, "expert": 8, "shared": 8} | changes
+    head = extended(minor=6, heads=heads, **fields)[:-8] + struct.pack("<4I", *varied) + second.ljust(128, b"\0") + rest.ljust(256, b"\0")
+    return head + struct.pack("<Q", xxh3(head))
+
+
+MINOR_6 = {
+    "no experts": {"sparse": (), "experts": 0, "expert": 0, "shared": 0},
+    "1025 experts": {"experts": 1025},
+    "a state": {"stateful": [1], "state": 16},
+    "a state's width": {"state": 16},
+    "heads": {"heads": (2, 0, 8, 8)},
+    "inputs of layers": {"varied": (24, tiny.LAYERS, 8, 16)},
+    "no second width": {"varied": (0, tiny.LAYERS, 8, 0)},
+    "no layer before those that share": {"varied": (24, 0, 8, 0)},
+    "no late width": {"varied": (24, tiny.LAYERS, 0, 0)},
+    "a second layer that is not there": {"second": b"\1" + bytes(126) + b"\x80"},
+    "a layer without attention": {"rest": b"\1"},
+    "a layer without an MLP": {"rest": bytes(255) + b"\x80"},
+}
+for name, fields in MINOR_6.items():
+    case(f"minor version 6: {name}", lambda f=fields: own_norms(**f), out)
+case("minor version 6: no records", own_norms, "760 bytes, expected")
+case("minor version 6: half a header", lambda: own_norms()[:700], "700 bytes, expected 760 or more")
+
+
 def of_latent_vectors():
     """Good but for the model, which has none: for each of two heads two records."""
     head = extended(minor=3, heads=(2, 8, 4, 16))
