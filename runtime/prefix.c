@@ -95,8 +95,8 @@ static void extend(smol_context *c, const uint32_t *ids, size_t n)
     c->n_reused += known.n;
 }
 
-/* Gives back the last of the context's blocks that are borrowed in the cache's view; `windowed`:
- * with windowed layers' data. */
+/* Counts the context's last borrowed block as given back; `windowed`: and its windowed layers'
+ * data. The caller changes c->kv. */
 static void give_back_last(smol_context *c, bool windowed)
 {
     struct prefix_block *block = c->last_borrowed;

@@ -72,8 +72,8 @@ struct known_prefix smol_prefix_look_up(smol_prefix_cache *cache, struct prefix_
     const struct kv_cache *shape = &cache->shape;
     const bool states = cache->state_bytes > 0;
     struct known_prefix known = {.last = block};
-    size_t first = smol_kv_first(shape, index * KV_BLOCK + 1), n_common; /* first: since which
-                                                                block windowed layers have all */
+    size_t n_common, first = smol_kv_first(shape, index * KV_BLOCK + 1);
+    /* Windowed layers have the blocks from `first` on. */
     for (; n - known.n_path >= KV_BLOCK; known.last = block) {
         block = smol_prefix_find(cache, known.last, group, ids + known.n_path);
         if (!block)
@@ -228,7 +228,8 @@ void smol_prefix_give_back_window(smol_prefix_cache *cache, struct prefix_block 
 
 void smol_prefix_want(const smol_prefix_cache *cache, struct prefix_block *last, size_t length)
 {
-    for (size_t i = length / KV_BLOCK; i-- > smol_kv_first(&cache->shape, length + 1);) {
+    size_t first = smol_kv_first(&cache->shape, length + 1);
+    for (size_t i = length / KV_BLOCK; cache->data_bytes[KV_WINDOWED] > 0 && i > first; i--) {
         last->wanted = true;
         last = last->parent;
     }
