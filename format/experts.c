@@ -116,6 +116,9 @@ smol_status smol_experts_check(const struct blob_model *m, smol_error *error)
     if (x->own_norms && (m->blocks & (norms | BLOCK_NORM_OUTPUTS)) != BLOCK_NORM_OUTPUTS)
         return smol_fail(error, SMOL_ERROR_DAMAGED,
                          "experts with norms of their own need RMS norms before and after blocks");
+    if (x->own_norms && !model_is_varied(m))
+        return smol_fail(error, SMOL_ERROR_DAMAGED,
+                         "experts with norms of their own need layers that differ in shape");
     return check_dense(m, error);
 }
 

@@ -21,7 +21,7 @@ enum {
     STATS_LATENT = 3,      /* attention is to latent vectors; there are no states and no experts */
     STATS_VARIED = 4,      /* layers differ in shape; there are no states and no experts */
     STATS_PARTIAL = 5,     /* layers lack a block; otherwise as minor 1 */
-    STATS_OWN_NORMS = 6,   /* layers with experts differ in shape; there are no states */
+    STATS_OWN_NORMS = 6,   /* as minor 4, but with experts, whose norms are their own */
     STATS_MATRICES = 7,    /* sensitivities of a layer: q, k, v, o, gate, up, down */
     STATS_MATRICES_1 = 12, /* from minor 1 on */
     STATS_LAYERS = STATES_MAX_LAYERS,
@@ -36,7 +36,7 @@ enum stats_kind {
 enum stats_input {
     STATS_ATTENTION, /* of q, k and v, and of the first matrices of a layer with a state */
     STATS_ATTENDED,  /* of o, and of the last matrix of a layer with a state */
-    STATS_MLP,       /* of gate and up, and of the router */
+    STATS_MLP,       /* of gate and up, and of a router without a norm of its own */
     STATS_GATED,     /* of down */
     STATS_PER_LAYER,
     STATS_OUTPUT = STATS_PER_LAYER, /* of the output layer, of every row */

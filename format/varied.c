@@ -111,9 +111,9 @@ smol_status smol_varied_check(const struct blob_model *m, const uint8_t *layers,
     if (m->states.kind || experts || model_has_latent(m) || m->query_period || m->blocks & others ||
         !(m->blocks & BLOCK_QK_NORM_HEADS))
         return smol_fail(error, SMOL_ERROR_DAMAGED,
-                         "layers that differ in shape come with norms of heads, and with no "
-                         "states, latent vectors, other blocks, or experts without norms of their "
-                         "own or beside inputs of layers");
+                         "layers that differ in shape need norms of heads, and have no states, "
+                         "latent vectors or other blocks; experts need norms of their own, and no "
+                         "inputs of layers");
     smol_status status = check_sizes(m, error);
     return status ? status : check_kinds(m, layers, error);
 }

@@ -102,7 +102,8 @@ struct family_experts {
     const char *n_alias;       /* another key of the same number */
     bool may_be_none;          /* the number may be 0: a model without experts */
     const char *enabled_key;   /* a flag: whether the model has experts; NULL: it has. With it the
-                                * keys of n and width, and used_key, have no defaults */
+                                * keys of n and width, and used_key, have no defaults: that
+                                * of n only says that there may be experts */
     const char *used_key;      /* NULL: num_experts_per_tok */
     uint32_t n_used;           /* its default */
     struct family_count width; /* a key of NULL: intermediate_size */

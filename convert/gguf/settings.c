@@ -227,11 +227,13 @@ static smol_status check_needed(const struct maker *m)
                              m->arch->name, needed[i].key);
     uint64_t experts = 0;
     smol_status status = smol_maker_integer(m, "expert_count", &experts);
-    if (!status && experts > 0 && m->arch->kind & OF_EXPERTS &&
-        !smol_maker_find(m, "expert_used_count"))
-        status = smol_fail(m->error, SMOL_ERROR_DAMAGED,
-                           "%s: %s.expert_used_count is missing: download the file again",
-                           m->gguf->path, m->arch->name);
+    const char *const of_experts[] = {
+        "expert_used_count", m->arch->kind == OF_GEMMA4 ? "expert_feed_forward_length" : NULL};
+    for (size_t i = 0; !status && experts > 0 && m->arch->kind & OF_EXPERTS && i < 2; i++)
+        if (of_experts[i] && !smol_maker_find(m, of_experts[i]))
+            status = smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                               "%s: %s.%s is missing: download the file again", m->gguf->path,
+                               m->arch->name, of_experts[i]);
     return status;
 }
 

@@ -168,7 +168,7 @@ static void print_experts(const struct blob_model *m, FILE *out)
     if (x->shared_width)
         fprintf(out, ", %" PRIu32 " of the shared MLP%s", x->shared_width,
                 x->shared_gate ? ", which has a gate"
-                : x->own_norms ? ", with norms of their own"
+                : x->own_norms ? ", each with norms of its own"
                                : "");
     fprintf(out, "\n%-18s %s parameters for each token\n", "active",
             smol_count_text(smol_experts_active(m), active));
@@ -333,9 +333,11 @@ static void print_varied(const struct blob_model *m, FILE *out)
     fprintf(out, "%-18s head_dim %" PRIu32 ", n_kv_heads %" PRIu32 "%s, in layers", "second heads",
             v->head_dim, v->n_kv_heads, v->keys_are_values ? ", keys are values" : "");
     print_set(m, v->second, out);
-    fprintf(out,
-            "\n%-18s keys and values from layer %" PRIu32 " on, intermediate_size %" PRIu32 "\n",
-            "shared", v->first_shared, v->shared_width);
+    fprintf(out, "\n");
+    if (v->first_shared < m->n_layers)
+        fprintf(out,
+                "%-18s keys and values from layer %" PRIu32 " on, intermediate_size %" PRIu32 "\n",
+                "shared", v->first_shared, v->shared_width);
     if (v->input_width)
         fprintf(out, "%-18s %" PRIu32 " channels, scales %g, %g, %g\n", "layer inputs",
                 v->input_width, (double)v->input_scale, (double)v->projection_scale,

@@ -978,7 +978,7 @@ class Blob:
         need(x["shared_gate"] + x["own_norms"] <= (x["shared_width"] > 0), "shared_gate or own_norms")
         need(x["own_norms"] == bool(self.features & OWN_NORMS), "own norms and their feature")
         norms = m["blocks"] & (NORM_OUTPUTS | NO_INPUT_NORMS | LAYER_NORM | NORM_STREAM)
-        need(not x["own_norms"] or norms == NORM_OUTPUTS, "norms beside experts")
+        need(not x["own_norms"] or norms == NORM_OUTPUTS and self.features & VARIED, "norms beside experts")
         need(0 < x["scale"] < float("inf"), "scale")
         need(all(0 <= x[name] < float("inf") for name in ("sum_epsilon", "qkv_clip")), "epsilon or clip")
         need(all(np.copysign(1, x[name]) == 1 for name in ("sum_epsilon", "qkv_clip")), "minus zero")
