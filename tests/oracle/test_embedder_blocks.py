@@ -33,7 +33,7 @@ from transformers import AutoModel
 N_CASES = int(os.environ.get("SMOL_FAMILY_CASES", 8 if os.environ.get("SMOL_TEST_ALL") else 1))
 FAMILIES = [
     "lfm2", "lfm2moe", "lfm3", "granitemoehybrid", "falconh1", "qwen3_5", "qwen3_5moe", "qwen3next", "olmoe", "qwen3moe", "granitemoe", "granitemoeshared",
-    "granitemoeswa", "minicpm3",
+    "granitemoeswa", "minicpm3", "gemma4moe",
 ]  # fmt: skip
 
 

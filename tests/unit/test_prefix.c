@@ -287,9 +287,9 @@ static void live(const smol_model *model, smol_kv kv, size_t n_blocks, uint32_t 
             assert_twins_equal(&h.twins[j]);
         check_info(&h);
     }
-    assert_true(n_blocks < (h.has_states ? 1000 : 9) ||
-                smol_prefix_cache_get_info(h.cache).n_reused > 0);
-    assert_true(n_blocks > 10 || smol_prefix_cache_get_info(h.cache).n_evicted > 0);
+    const smol_prefix_cache_info info = smol_prefix_cache_get_info(h.cache);
+    assert_true(few_samples() || n_blocks < (h.has_states ? 1000 : 9) || info.n_reused > 0);
+    assert_true(few_samples() || n_blocks > 10 || info.n_evicted > 0);
     for (size_t i = 0; i < N_TWINS; i++) {
         smol_context_free(h.twins[i].cached);
         smol_context_free(h.twins[i].plain);
