@@ -332,7 +332,7 @@ static smol_status run_pass(const struct evaluation *call, struct pass *pass, sm
         smol_context *c = call->part_of[i]->context;
         c->length += pass->segments[i].n;
         smol_state_advance(&c->state, pass->segments[i].n);
-        if (!failed(call->part_of[i]) && !atomic_load(&pass->unfinished)) {
+        if (!status && !failed(call->part_of[i]) && !atomic_load(&pass->unfinished)) {
             keep_state(call, call->part_of[i]);
             prefix_publish(c);
         }
