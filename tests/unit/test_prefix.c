@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "smol.h"
 #include "tests/unit/demo_blob.h"
 #include "tests/unit/sanitized.h"
@@ -552,6 +553,32 @@ TEST(calibration_sees_every_token)
     assert_int_equal(smol_prefix_cache_get_info(cache).n_reused, 0);
     smol_prefix_cache_free(cache);
     smol_model_close(model);
+}
+
+/* Damaged weights fail a pass as a whole. The first pass fails late, so keys and values were made.
+ */
+TEST(a_damaged_blob_adds_nothing)
+{
+    struct file_view view;
+    smol_model *model;
+    uint32_t ids[200];
+    float logits[1990];
+    assert_int_equal(smol_file_read(demo_blob, SIZE_MAX, &view, NULL), SMOL_OK);
+    uint8_t *bytes = aligned_alloc(SMOL_BLOB_ALIGNMENT, (view.size + 127) / 64 * 64);
+    memcpy(bytes, view.data, view.size);
+    bytes[view.size / 10 * 8] ^= 1;
+    assert_int_equal(smol_model_open_memory(bytes, view.size, NULL, NULL, &model, NULL), SMOL_OK);
+    smol_prefix_cache *cache = new_cache(model, SMOL_KV_DEFAULT, 100);
+    smol_context *context =
+        new_context(model, (smol_context_params){.n_threads = 1, .prefix_cache = cache});
+    make_ids(0, ids, 200);
+    assert_int_equal(smol_eval(context, ids, 200, 1, logits, NULL), SMOL_ERROR_DAMAGED);
+    assert_int_equal(smol_prefix_cache_get_info(cache).n_blocks, 0);
+    smol_context_free(context);
+    smol_prefix_cache_free(cache);
+    smol_model_close(model);
+    free(bytes);
+    smol_file_close(&view);
 }
 
 /* --- eviction ----------------------------------------------------------------------------- */
