@@ -455,7 +455,7 @@ typedef struct smol_prefix_cache_params {
 
 /* Creates an empty cache. When there is no room for a block, those that no context uses are
  * evicted, the least recently used first; if all are in use, the new one remains its context's own.
- * Of layers with a sliding window, keys and values that windows have passed are evicted before.
+ * Of layers with a sliding window, keys and values that windows have passed are evicted first.
  * The model must outlive the cache. Errors: USAGE (params: no room for a single block, a value of
  * `kv`), MEMORY. */
 SMOL_API smol_status smol_prefix_cache_create(const smol_model *model,

@@ -281,7 +281,7 @@ static void drop_passed(smol_context *c)
         return;
     lengths.least = c->length > KV_WINDOW_SPARE ? c->length - KV_WINDOW_SPARE : 0;
     size_t known = smol_state_known(&c->state, lengths.least);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof lengths.others / sizeof lengths.others[0]; i++)
         lengths.others[i] = smol_state_known(&c->state, lengths.others[i]);
     lengths.least = known ? known : lengths.least;
     prefix_drop(c, &lengths);

@@ -203,18 +203,18 @@ static bool add(smol_context *c, const uint32_t *ids)
 static void publish(smol_context *c)
 {
     smol_prefix_cache *cache = c->prefixes;
-    bool done = c->unshared;
-    if (done || c->length / KV_BLOCK <= c->kv.n_borrowed)
+    bool has_room = true;
+    if (c->unshared || c->length / KV_BLOCK <= c->kv.n_borrowed)
         return;
     threads_mutex_lock(&cache->mutex);
-    while (!done && c->kv.n_borrowed < c->length / KV_BLOCK) {
+    while (has_room && c->kv.n_borrowed < c->length / KV_BLOCK) {
         uint32_t ids[KV_BLOCK];
         for (size_t i = 0; i < KV_BLOCK; i++)
             ids[i] = context_id(c, c->kv.n_borrowed * KV_BLOCK + i);
         struct prefix_block *block =
             smol_prefix_find(cache, last_borrowed(c), c->prefix_group, ids);
-        done = !(block ? share(c, block) : add(c, ids));
-        if (!done)
+        has_room = block ? share(c, block) : add(c, ids);
+        if (has_room)
             give_state(c);
     }
     threads_mutex_unlock(&cache->mutex);

@@ -52,13 +52,14 @@ struct smol_prefix_cache {
     smol_prefix_cache_info info;
 };
 
-/* What of a text is in the cache. */
+/* How much of a text the cache holds. The path of the text may be longer than what a sequence can
+ * take, because windows or states are missing at its end. */
 struct known_prefix {
     size_t n;                    /* tokens that a sequence can take, and continue after them */
     size_t n_whole;              /* of them, those in whole blocks */
     struct prefix_block *common; /* the block with the others, if any */
-    struct prefix_block *last;   /* the last whole block on the path of the text, even if windows */
-    size_t n_path;               /* or states are missing there; the tokens up to its end */
+    size_t n_path;               /* tokens of the whole blocks on the path */
+    struct prefix_block *last;   /* the last of these blocks */
 };
 
 /* Looks up the text that ids[0..n) continue after `block`, the last of `index` whole blocks whose

@@ -139,13 +139,14 @@ static void settle(struct blob_model *model)
 
 /* Reads the flag whether there are experts, whose numbers must then be there. */
 static smol_status read_enabled(const struct json_settings *config,
-                                const struct family_experts *family, bool *enabled)
+                                const struct family_experts *family, uint32_t *enabled)
 {
     const char *const needed[] = {family->n.key, family->used_key, family->width.key};
-    uint32_t flag = !family->enabled_key;
-    smol_status status = flag ? SMOL_OK : smol_setting_flag(config, family->enabled_key, &flag);
-    *enabled = flag;
-    for (size_t i = 0; !status && flag && family->enabled_key && i < 3; i++)
+    *enabled = !family->enabled_key;
+    if (*enabled)
+        return SMOL_OK;
+    smol_status status = smol_setting_flag(config, family->enabled_key, enabled);
+    for (size_t i = 0; !status && *enabled && i < 3; i++)
         if (!smol_setting(config, needed[i]))
             status = smol_setting_fail(config, SMOL_ERROR_DAMAGED, needed[i],
                                        "models with experts must have it");
@@ -156,7 +157,7 @@ smol_status smol_config_read_experts(const struct json_settings *config, struct 
 {
     const struct family_experts *family = &result->family->experts;
     struct blob_experts *experts = &result->model.experts;
-    bool enabled;
+    uint32_t enabled;
     if (!family->n.key)
         return SMOL_OK;
     smol_status status = read_enabled(config, family, &enabled);

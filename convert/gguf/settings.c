@@ -186,14 +186,27 @@ static smol_status take_keys(struct maker *m)
     return status;
 }
 
+/* A key that files of these architectures must have. */
+struct needed_key {
+    const char *key;
+    unsigned archs;
+};
+
+static smol_status require(const struct maker *m, const struct needed_key *needed, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (needed[i].archs & m->arch->kind && !smol_maker_find(m, needed[i].key))
+            return smol_fail(m->error, SMOL_ERROR_DAMAGED,
+                             "%s: %s.%s is missing: download the file again", m->gguf->path,
+                             m->arch->name, needed[i].key);
+    return SMOL_OK;
+}
+
 /* Refuses a file without a key that llama.cpp's converter always writes, and that has no value that
  * would be right for all models. */
 static smol_status check_needed(const struct maker *m)
 {
-    static const struct {
-        const char *key;
-        unsigned archs;
-    } needed[] = {
+    static const struct needed_key needed[] = {
         {"block_count", OF_ALL},
         {"context_length", OF_ALL},
         {"embedding_length", OF_ALL},
@@ -220,21 +233,18 @@ static smol_status check_needed(const struct maker *m)
         {"residual_scale", OF_MINICPM},
         {"logit_scale", OF_MINICPM},
     };
-    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
-        if (needed[i].archs & m->arch->kind && !smol_maker_find(m, needed[i].key))
-            return smol_fail(m->error, SMOL_ERROR_DAMAGED,
-                             "%s: %s.%s is missing: download the file again", m->gguf->path,
-                             m->arch->name, needed[i].key);
+    /* of models with experts */
+    static const struct needed_key of_experts[] = {
+        {"expert_used_count", OF_EXPERTS},
+        {"expert_feed_forward_length", OF_GEMMA4},
+    };
     uint64_t experts = 0;
-    smol_status status = smol_maker_integer(m, "expert_count", &experts);
-    const char *const of_experts[] = {
-        "expert_used_count", m->arch->kind == OF_GEMMA4 ? "expert_feed_forward_length" : NULL};
-    for (size_t i = 0; !status && experts > 0 && m->arch->kind & OF_EXPERTS && i < 2; i++)
-        if (of_experts[i] && !smol_maker_find(m, of_experts[i]))
-            status = smol_fail(m->error, SMOL_ERROR_DAMAGED,
-                               "%s: %s.%s is missing: download the file again", m->gguf->path,
-                               m->arch->name, of_experts[i]);
-    return status;
+    smol_status status = require(m, needed, sizeof needed / sizeof needed[0]);
+    if (!status)
+        status = smol_maker_integer(m, "expert_count", &experts);
+    return status || experts == 0
+               ? status
+               : require(m, of_experts, sizeof of_experts / sizeof of_experts[0]);
 }
 
 /* --- what keys state together ------------------------------------------------------------- */

@@ -86,8 +86,7 @@ static bool can_fold(const struct fold *fold, size_t record)
         return true;
     if (is_of_expert(fold, record))
         return !(model->blocks & BLOCK_NO_GATE);
-    if (record > stats_output(fold->header) &&
-        (model_has_latent(model) || model_is_varied(model) || model->experts.own_norms))
+    if (record > stats_output(fold->header) && (model_has_latent(model) || model_is_varied(model)))
         return false;
     if (record == stats_output(fold->header))
         return !model->tied_embeddings;
@@ -256,7 +255,7 @@ const float *smol_fold_inverses(const struct fold *fold, size_t record)
                (size_t)smol_stats_layer(fold->header, record) * fold->model->latent.kv_rank;
     if (record > stats_output(fold->header) && !is_of_expert(fold, record) &&
         !is_of_state(fold, record) && !model_has_latent(fold->model) &&
-        !model_is_varied(fold->model) && !fold->model->experts.own_norms)
+        !model_is_varied(fold->model))
         record = stats_record(STATS_MLP, smol_stats_layer(fold->header, record));
     return can_fold(fold, record) ? fold->inverses + offset_of(fold, record) : NULL;
 }

@@ -16,7 +16,8 @@
 #include "format/format.h"
 #include "runtime/kernels/kernels.h"
 
-/* Going back by so many positions always finds the blocks of windowed layers. */
+/* Going back by so many positions finds the blocks of windowed layers, unless they were borrowed
+ * from a later one on. */
 enum { KV_WINDOW_SPARE = 256 };
 
 /* Layers that keep the same blocks. */

@@ -73,7 +73,7 @@ def test_any_way_back_leads_to_the_same_bits(model, kv, seed, n_blocks):
 
 
 @pytest.mark.sample(10)
-@pytest.mark.parametrize("n, keeps_all", [(n, all) for n in (30, 163, 164, 165, 500, 1000) for all in (False, n <= 500)])
+@pytest.mark.parametrize("n, keeps_all", [(n, keeps) for n in (30, 163, 164, 165, 500, 1000) for keeps in (False, n <= 500)])
 def test_a_session_has_what_windows_need(model, n, keeps_all):
     """Also one that was cut to a length of which keys and values are lost."""
     rng = np.random.default_rng(n)
